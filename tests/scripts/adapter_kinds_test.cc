@@ -1,6 +1,7 @@
-// OFT and PiSSA through the commands: the results do not depend on ranks or ZeRO, and a resumed run
-// equals an uninterrupted one bit by bit; the saved adapter, merged and converted, equals the
-// trained one; a packed (quantized) base; and invalid settings.
+// OFT and PiSSA adapters, trained by commands: results do not depend on the number of ranks or on
+// ZeRO, a resumed run is bit-identical to an uninterrupted one, and the saved adapter, merged or
+// converted, gives the trained model's results. Also with a quantized base, and with invalid
+// settings.
 
 #include <cmath>
 #include <filesystem>
@@ -69,8 +70,8 @@ class AdapterKindsTest : public Workplace {
     return ReadJson(Path(out)).at("loss").get<double>();
   }
 
-  // The same training on two ranks of one sequence, and on two groups of ranks that take half a
-  // batch each; also with sharded states.
+  // Compares a run on one rank with runs on two: with the ranks sharing one sequence (sp), and with
+  // each taking half of the batch (dp), also with ZeRO.
   void ExpectTheSameOnRanks(const Words& keys) const {
     const Words halves = {"per_device_train_batch_size=1"};
     const Trained one = Train(1, "one", kNumbers + keys);
@@ -96,8 +97,8 @@ class AdapterKindsTest : public Workplace {
     EXPECT_TRUE(half.bytes == whole.bytes);
   }
 
-  // The saved adapter gives the same results when it is loaded, and when export merges it; the keys
-  // of `more` are added to both commands.
+  // Checks that the saved adapter gives the same results when a run loads it as when `export`
+  // merges it into the model. The keys of `more` are added to both commands.
   void ExpectReadAndMerged(const std::string& out, const Words& more = {}) const {
     const Words adapter = {"model_name_or_path=model", "adapter_name_or_path=" + out};
     const double read = ProbedLoss(adapter + more, "read.json");
@@ -134,7 +135,8 @@ TEST_F(AdapterKindsTest, OftIsSavedAsItWasTrained) {
   EXPECT_EQ(config.at("oft_block_size"), 8);
   EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));
   ExpectReadAndMerged("out");
-  // The adapter continues training, and a new adapter starts over the base that it is merged into.
+  // With kOft, training continues from the saved adapter; without, the adapter is merged into the
+  // base and a new one is trained.
   const Words on = kOft + Words{"adapter_name_or_path=out", "max_steps=1"};
   const Trained again = Train(1, "again", on);
   EXPECT_FALSE(again.bytes == trained.bytes);
@@ -179,10 +181,11 @@ TEST_F(AdapterKindsTest, OftIsItsOwnReference) {
   EXPECT_LT(dpo.losses.back(), dpo.losses[0]);
 }
 
-// DPO from an adapter that sft has trained (hiyouga/LlamaFactory#8974). If that adapter continues
+// DPO of an adapter that sft has trained (hiyouga/LlamaFactory#8974). If that adapter continues
 // training, the reference is the base without it, and the log states that the loss of step 1 is not
-// ln 2 (arXiv 2305.18290, equation 7 with policy = reference). If it is merged into both models,
-// the loss is ln 2. The model card of a new adapter names the adapters that are merged below it.
+// ln 2 (arXiv 2305.18290, equation 7 with policy = reference). If the adapter is merged into both
+// models, the loss is ln 2. The model card of a new adapter names the adapters that are merged into
+// its base.
 TEST_F(AdapterKindsTest, TheReferenceIsSaid) {
   Write("data/dataset_info.json",
         R"({"t": {"file_name": "t.json"}, "pairs": {"file_name": "pairs.json", "ranking": true,
@@ -240,7 +243,8 @@ TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
                    {"model_name_or_path=model", "adapter_name_or_path=out/pissa_converted"},
                    "b.json");
   EXPECT_NEAR(read, converted, 1e-5 * read);
-  // Initial values stored in LLaMA-Factory's way, and none at all.
+  // Resuming needs PiSSA's initial values: either in LLaMA-Factory's folder, or the run is
+  // rejected.
   std::filesystem::create_directory(Path("out/pissa_init"));
   std::filesystem::rename(Path("out/pissa_init.safetensors"),
                           Path("out/pissa_init/adapter_model.safetensors"));
@@ -251,7 +255,8 @@ TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
               FailsWith(2, HasSubstr("neither pissa_init.safetensors nor")));
 }
 
-// The first step starts from the model itself, and the large components of a matrix are trained.
+// At step 1 the model computes what the base does, and the adapter holds each matrix's largest
+// singular components.
 TEST_F(AdapterKindsTest, PissaBeginsAtTheModel) {
   const Trained pissa = Train(1, "pissa", kPissa),
                 lora = Train(1, "lora", {"finetuning_type=lora", "lora_rank=4"});

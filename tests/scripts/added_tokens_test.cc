@@ -20,7 +20,7 @@ constexpr int64_t kRows = 672, kGrown = 704, kWidth = 48;  // of tests/golden/st
 
 class AddedTokensTest : public Workplace {
  protected:
-  // One step of the golden model; later arguments override earlier ones.
+  // Trains the golden model for one step; later arguments override earlier ones.
   std::vector<std::string> Train(const std::string& out, std::vector<std::string> more) const {
     std::vector<std::string> words = {"train",
                                       "model_name_or_path=" + model_,
@@ -70,8 +70,8 @@ TEST_F(AddedTokensTest, RowsAreMadeForWhatTheDataHolds) {
   EXPECT_EQ(ReadJsonLines(Path("rows.jsonl")).front().at("input_ids").back(), 672);
 }
 
-// A stop word of the template that never occurs in the data needs no embedding row, and the saved
-// config must not name an eos id that the model lacks.
+// A stop word of the template that never occurs in the data gets no embedding row, and the saved
+// config must not name an end-of-sequence id that the model lacks.
 TEST_F(AddedTokensTest, WordsThatNoTextHoldsNeedNone) {
   Write("rare.lua", R"(return { like = "chatml", stop_words = { "<|im_end|>", "<rare>" } })");
   const CommandResult result = Run(Train("out", {"template=" + Path("rare.lua")}));
@@ -123,7 +123,7 @@ TEST_F(AddedTokensTest, AFileOfTokens) {
                 HasSubstr("list.yaml: expected a line \"TOKEN\": \"description\" for each token")));
 }
 
-// The initial values of the new rows depend on the seed, not on the ranks.
+// The initial values of the new rows depend on the seed, not on the number of ranks.
 TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   const std::vector<std::string> keys = {"add_tokens=lantern", "learning_rate=0"};
   ASSERT_THAT(Run(Train("one", keys)), Succeeds());
@@ -141,8 +141,8 @@ TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   EXPECT_NE(one.values, reseeded.values);
 }
 
-// An adapter saves the embedding and the head with it; a program that loads the adapter must add
-// the same tokens, as with LLaMA-Factory.
+// An adapter's folder contains the embedding and the head too. A program that loads the adapter
+// must add the same tokens, as with LLaMA-Factory.
 TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   const std::string tokens = "add_special_tokens=<note>";
   ASSERT_THAT(Run(Train("adapter", {"finetuning_type=lora", tokens})), Succeeds());
@@ -183,7 +183,7 @@ TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
 }
 
 // Policy and reference start with the same new rows, so the first loss is ln 2. (LLaMA-Factory
-// initializes each with different noise, or fails here.)
+// initializes the two with different noise, or fails.)
 TEST_F(AddedTokensTest, AReferenceGrowsAlike) {
   for (const std::string& reference : {std::string("resize_vocab=true"), "ref_model=" + model_}) {
     SCOPED_TRACE(reference);

@@ -1,6 +1,6 @@
-// Hidden states and hook functions around blocks (`around`), as scripts use them: in every
+// Scripts read hidden states and change them by hook functions around blocks (`around`): in every
 // recompute mode, in training, evaluation and generation; and the error messages. invariance_test
-// and zero_test check that results do not depend on the ranks.
+// and zero_test check that results do not depend on the number of ranks.
 
 #include <algorithm>
 #include <string>
@@ -19,19 +19,20 @@ class AroundTest : public Workplace {
  protected:
   AroundTest() { WriteModel("model"); }
 
-  // Runs `text` as mine.lua, with a document of 700 tokens: the inputs of its blocks are large
+  // Runs `text` as mine.lua, on a document of 700 tokens, so that the blocks' inputs are large
   // enough to be offloaded to a disk.
   CommandResult RunScript(const std::string& text) const {
     Write("mine.lua", kBegin + text);
     return Run({"mine.lua"});
   }
-  // "mine.lua:N", the position of a line of `text`, counted from 1.
+  // Returns "mine.lua:N", where N is the line's number in the file and `line` its number in `text`
+  // (from 1).
   static std::string Line(int line) {
     const std::string begin = kBegin;
     return "mine.lua:" + std::to_string(line + std::count(begin.begin(), begin.end(), '\n'));
   }
 
-  // Trains by config.yaml with an objective that is changed by `text`.
+  // Trains with config.yaml; `text` is Lua code that changes the objective.
   CommandResult Train(const std::string& text) const {
     Write("train.lua",
           "local moonring = require 'moonring'\n"
@@ -176,7 +177,7 @@ TEST_F(AroundTest, MistakesAreNamed) {
       << result.err;
 }
 
-// Greedy generation, compared with a forward over all tokens for each new token.
+// Greedy generation under a hook function gives the tokens of a full forward for each new token.
 TEST_F(AroundTest, AnswersAreSteered) {
   EXPECT_THAT(RunScript(R"lua(
     local model = load()
@@ -213,8 +214,8 @@ TEST_F(AroundTest, AnswersAreSteered) {
               Succeeds());
 }
 
-// With a learning rate of 0, the evaluation over the same rows equals the training loss, with the
-// hook function and without it.
+// With a learning rate of 0, the evaluation loss equals the training loss on the same rows, with a
+// hook function and without one.
 TEST_F(AroundTest, InTrainingAndEvaluationAlike) {
   WriteConfig(
       "learning_rate: 0\nmax_steps: 1\nper_device_train_batch_size: 10\n"

@@ -37,7 +37,7 @@ class BadModelTest : public Workplace {
     return Probe("bad");
   }
 
-  // Probes a model after one change of the JSON header of its safetensors file.
+  // Runs probe on a model after `change` has modified the JSON header of its safetensors file.
   CommandResult ProbeWithHeader(const std::function<void(json&)>& change) const {
     const StoredTensors weights = TinyWeights();
     json header = json::parse(SafetensorsHeader(weights));
@@ -162,7 +162,7 @@ TEST_F(BadModelTest, Config) {
   EXPECT_THAT(with_text(""), FailsWith(2, StartsWith("bad/config.json: ")));
 }
 
-// Such a model is the result of a run that diverged.
+// A run that diverged may have written NaN weights.
 TEST_F(BadModelTest, NonFiniteNumbers) {
   StoredTensors weights = TinyWeights();
   weights.at(kWeight).values[2] = std::numeric_limits<double>::quiet_NaN();
@@ -361,7 +361,7 @@ TEST_F(BadDataTest, DatasetInfo) {
               FailsWith(2, StartsWith("dataset_dir: nowhere/dataset_info.json: no such file")));
 }
 
-// Opening a pipe would block until somebody writes to it, and a device may be endless.
+// Opening a named pipe would block until somebody writes to it, and a device may never end.
 TEST_F(BadDataTest, PipesAndDevicesAreRefused) {
   Write("data/dataset_info.json", R"({"d": {"file_name": "d.json"}})");
   Write("data/d.json", R"([{"instruction": "a", "output": "b"}])");
@@ -398,7 +398,7 @@ class BadConfigurationTest : public Workplace {
     WriteConfig();
   }
 
-  // Adds a line, which has the number 17, to the end of the configuration.
+  // Runs train with `line` appended to the configuration, as line 17.
   CommandResult Line(const std::string& line, const std::vector<std::string>& words = {}) const {
     Write("line.yaml", ReadText(Path("config.yaml")) + line + "\n");
     std::vector<std::string> all = {"train", "line.yaml"};
@@ -494,7 +494,7 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
           2, HasSubstr("tensor_parallel.autotp_size is 2: tensor parallelism is not supported")));
   EXPECT_THAT(zero(R"("stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "none"})"),
               FailsWith(2, HasSubstr("offload_dir: none is no folder")));
-  // Settings that agree are accepted: the next error is the missing model.
+  // Settings that agree pass the check: the error is then the missing model.
   EXPECT_THAT(
       zero(R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, )"
            R"("offload_optimizer": {"device": "cpu"})",
@@ -524,8 +524,8 @@ TEST_F(BadConfigurationTest, Zero) {
               FailsWith(2, "offload_optimizer: optim sgd has no state"));
 }
 
-// The first key of each case is refused by another layer: native code, the data, or the model. The
-// message names the key as it is written in the file, with its line.
+// The first key of each case is rejected not by the configuration's parser but by native code, the
+// data or the model. The message still names the key as the file writes it, and its line.
 TEST_F(BadConfigurationTest, ValuesThatAnotherLayerRefuses) {
   for (const char* const lines : {"lr_scheduler_kwargs: {num_warmup_steps: 1}",
                                   "lr_scheduler_kwargs: {min_lr: x}",
@@ -622,7 +622,7 @@ TEST_F(BadConfigurationTest, File) {
   EXPECT_THAT(whole(""), FailsWith(2, "whole.yaml: expected keys and values, got nothing"));
 }
 
-// Paths that nobody can write to, not even root.
+// Output paths that even root cannot write to.
 TEST_F(BadConfigurationTest, Outputs) {
   Write("file", "");
   Write("full/kept", "");

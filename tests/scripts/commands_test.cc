@@ -1,4 +1,4 @@
-// The smaller commands (help, version, preprocess, chat, sft), and names that are not commands.
+// The small commands (help, version, preprocess, chat, sft), and names that are not commands.
 
 #include <filesystem>
 #include <set>
@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 
 class CommandsTest : public Workplace {};
 
-// The comment at the head of a script, as a reader of the file sees it.
+// Returns the text of the comment at the start of a script.
 std::string HeadComment(const std::string& script) {
   std::istringstream text(ReadText("scripts/" + script + ".lua"));
   std::string comment;
@@ -42,7 +42,7 @@ TEST_F(CommandsTest, Help) {
   for (std::string line; std::getline(lines, line);)
     EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
   EXPECT_EQ(Run({"--help"}).out, usage.out);
-  // The help lists existing commands only; the planned command `serve` is neither listed nor
+  // The help lists existing commands only. `serve`, which does not exist yet, is neither listed nor
   // accepted.
   EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("serve")));
   EXPECT_THAT(Run({"serve"}), FailsWith(2, HasSubstr("no file and no command 'serve'")));
@@ -51,8 +51,7 @@ TEST_F(CommandsTest, Help) {
   EXPECT_EQ(nothing.out, usage.out);
 }
 
-// The keys that users bring (from LLaMA-Factory and 360-LLaMA-Factory) and our own, if they are
-// supported at all.
+// The supported keys of LLaMA-Factory, 360-LLaMA-Factory and Moonring are all listed.
 TEST_F(CommandsTest, HelpTrainListsEveryKey) {
   const CommandResult help = Run({"help", "train"});
   ASSERT_THAT(help, Succeeds());
@@ -114,7 +113,7 @@ TEST_F(CommandsTest, HelpTrainListsEveryKey) {
   }
 }
 
-// --help in the style of other programs, at any position in the command line.
+// --help works at any position in the command line.
 TEST_F(CommandsTest, HelpOfACommand) {
   const std::string help = Run({"help", "train"}).out;
   EXPECT_THAT(help, HasSubstr("cutoff_len"));
@@ -155,7 +154,7 @@ TEST_F(CommandsTest, HelpOfAKey) {
   EXPECT_THAT(Run({"help", "train", "a", "b"}), FailsWith(2, StartsWith("usage: moonring help ")));
 }
 
-// The limits that help states for a key are those that train enforces.
+// train enforces the limits that the help states for a key.
 TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
   WriteModel("model");
   WriteConfig();
@@ -180,7 +179,7 @@ TEST_F(CommandsTest, AListIsOfNames) {
   }
 }
 
-// A configuration without a model's weights: everything that inspect can show without them.
+// A configuration whose model has no weights: inspect shows everything that it can without them.
 TEST_F(CommandsTest, InspectAConfiguration) {
   WriteModel("model");
   const std::string whole = Run({"inspect", "model"}).out;
@@ -228,8 +227,8 @@ TEST_F(CommandsTest, UnknownCommands) {
               FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
 }
 
-// The same tokens as LLaMA-Factory prepares: one case of each kind (tests/data checks all cases),
-// and all cases with added tokens.
+// The tokens equal LLaMA-Factory's: for one case of each kind (tests/data checks all of them), and
+// for all cases with added tokens.
 TEST_F(CommandsTest, Preprocess) {
   const std::set<std::string> wanted = {
       "own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets",
@@ -269,8 +268,7 @@ TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
   EXPECT_THAT(piped.out, StartsWith(ReadText(Path("rows.jsonl"))));
 }
 
-// preprocess reads only the tokenizer's files of a model; the weights and config.json may be
-// missing.
+// preprocess reads only a model's tokenizer files; the weights and config.json may be missing.
 TEST_F(CommandsTest, PreprocessNeedsOnlyATokenizer) {
   WriteModel("model");
   WriteConfig();
@@ -287,7 +285,7 @@ TEST_F(CommandsTest, PreprocessNeedsOnlyATokenizer) {
               FailsWith(2, HasSubstr("model_name_or_path: no folder or file 'nowhere'")));
 }
 
-// If cutoff_len is so small that nothing is left to train on, the log warns once.
+// If cutoff_len is so small that no target is left, the log warns once.
 TEST_F(CommandsTest, ACutoffThatLeavesNothing) {
   WriteModel("model");
   WriteConfig();
@@ -330,8 +328,8 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_EQ(result.err,
             "template: none is given and the model carries none: `empty` is taken, texts as they "
             "are\n");  // no prompt where stderr is no terminal
-  // With greedy decoding, the first and the third answer are those of the same conversation.
-  // Answers of an untrained model may contain line feeds.
+  // The first and the third answer, decoded greedily from the same conversation, are equal. They
+  // may contain line feeds because the model is untrained.
   const size_t half = result.out.size() / 2;
   EXPECT_GT(half, 0);
   options.input = "Hello\n";
@@ -344,8 +342,8 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
 }
 
-// With the corresponding option, the end-of-answer token and special tokens are shown; they are not
-// part of the conversation.
+// With the option for it, chat shows the end-of-answer token and other special tokens; the
+// conversation does not contain them.
 TEST_F(CommandsTest, ChatShowsSpecialTokens) {
   WriteModel("model");
   const auto chat = [&](int seed, const std::string& word) {
@@ -364,7 +362,7 @@ TEST_F(CommandsTest, ChatShowsSpecialTokens) {
   EXPECT_GT(shown, 0);
 }
 
-// An adapter's folder records its base model; LLaMA-Factory's YAML for inference names both.
+// An adapter's config file records the base model; LLaMA-Factory's YAML for inference names both.
 TEST_F(CommandsTest, ChatWithAnAdapter) {
   WriteModel("model");
   WriteConfig();
@@ -400,8 +398,8 @@ TEST_F(CommandsTest, ChatWithAnAdapter) {
               FailsWith(2, HasSubstr("model_name_or_path is missing")));
 }
 
-// A configuration without a template uses the chat template of the model: training applies it in
-// LLaMA-Factory's way, and chat applies it as a whole.
+// Without a template in the configuration, the model's own chat template is used: training splits
+// it into parts as LLaMA-Factory does, and chat renders it as a whole.
 TEST_F(CommandsTest, AModelsOwnTemplate) {
   WriteModel("model");
   WriteConfig();
@@ -444,8 +442,8 @@ TEST_F(CommandsTest, AModelsOwnTemplate) {
   EXPECT_THAT(RunMoonring(options), ::testing::Not(Succeeds()));
 }
 
-// Computed without running anything, for ranks that do not exist. Ulysses sends (P-1)/P^2 (2N +
-// 2Nk) elements, with N query and Nk key elements on P ranks.
+// A script computes the cost of attention for ranks that do not exist, without running anything.
+// Ulysses sends (P-1)/P^2 (2N + 2Nk) elements, with N query and Nk key elements on P ranks.
 TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   Write("cost.lua", R"(
     local attention = require("moonring").attention
@@ -475,7 +473,8 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: required, to count bytes"));
 }
 
-// `sft`, the script that users are meant to copy: its own example, on one and on two ranks.
+// `sft` is the script that users are meant to copy: the example in its comment runs on one rank and
+// on two.
 TEST_F(CommandsTest, Sft) {
   WriteModel("model");
   WriteConfig();
@@ -514,7 +513,7 @@ TEST_F(CommandsTest, Sft) {
   EXPECT_THAT(Run({"sft", "model=nowhere", "data=rows"}), FailsWith(2, HasSubstr("'nowhere'")));
 }
 
-// A copy of that script, run as a user's file.
+// A copy of that script runs as a user's file.
 TEST_F(CommandsTest, ACustomScript) {
   WriteModel("model");
   WriteConfig();

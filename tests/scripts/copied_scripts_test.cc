@@ -1,7 +1,7 @@
-// Scripts that users copy resume as `train` does: sft, dpo and own_loss, killed before a step on
-// one rank and on two, end with the bytes and the log of an uninterrupted run; so does a component
-// that a script registers with run:track. Evaluations and logs equal those of the same objective in
-// `train`.
+// Scripts that users copy resume as `train` does: after a kill before a step, on one rank or two,
+// sft, dpo and own_loss end with the same files and log as an uninterrupted run, and so does a
+// component that a script registers with run:track. Their evaluations and logs equal those of
+// `train` with the same objective.
 
 #include <signal.h>
 
@@ -42,7 +42,7 @@ class CopiedScripts : public ResumedRuns {
            script.more;
   }
 
-  // Kills a script that waits before `step`, once the output of the earlier steps is on disk.
+  // Starts the script and kills it before `step`, when all files of the earlier steps are written.
   void KillBefore(int step, const Script& script, const std::string& out, int sp) const {
     Words command = CommandOfScript(script, out, sp);
     command.front() = script.name;
@@ -72,14 +72,14 @@ TEST_F(CopiedScripts, ResumeBitForBitAfterAKill) {
       KillBefore(step, script, again, sp);
       const CommandResult result = Run(CommandOfScript(script, again, sp) + Words{"resume=true"});
       ASSERT_THAT(result, Succeeds());
-      // The newest complete checkpoint: that of the last step, or of the one before.
+      // The newest complete checkpoint is that of the last step or of the one before.
       EXPECT_THAT(result.err, HasSubstr("goes on after step "));
       ExpectSameRun(whole, again);
     }
   }
 }
 
-// With the same loss, data and order, every number of the log is the same.
+// With the same loss, data and order, every number in the log equals that of `train`.
 TEST_F(CopiedScripts, HaveTheNumbersOfTrain) {
   const Script sft = {"sft", "talks", {"epochs=1", "val_size=6"}};
   ASSERT_THAT(Run(CommandOfScript(sft, "script", 1)), Succeeds());

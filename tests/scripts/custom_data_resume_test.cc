@@ -1,6 +1,6 @@
 // A run on a user-defined data source, killed in the middle and resumed, equals an uninterrupted
-// one: endless sources with a state, functions and coroutines that are replayed, and rows that are
-// preprocessed in batches. Resuming with another source is refused.
+// one: endless sources with a state, functions and coroutines (which are called again from the
+// start), and rows that are preprocessed in batches. Resuming with another source is rejected.
 
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 
 class CustomDataResumeTest : public ResumedRuns {
  protected:
-  // Writes a source that repeats the rows of a golden data set endlessly, in the form `kind`. The
-  // process kills itself with SIGKILL before row `dies` if the file `armed` exists.
+  // Writes a source of the given kind that repeats the rows of a golden data set endlessly. If the
+  // file `armed` exists, the process kills itself with SIGKILL before row `dies`.
   void WriteSource(const std::string& file, const std::string& name,
                    const std::string& kind) const {
     const std::string begin = R"lua(
@@ -57,7 +57,7 @@ class CustomDataResumeTest : public ResumedRuns {
     Write(file, begin + ends);
   }
 
-  // The `train` command of CommandOf, on a user-defined source.
+  // Runs CommandOf's `train` command on a user-defined source.
   CommandResult Own(const std::string& out, const Words& more, const Words& options = {}) const {
     Words command = CommandOf(out, more, options);
     std::erase(command, "dataset=talks");
@@ -106,8 +106,8 @@ TEST_F(CustomDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
   }
 }
 
-// Interrupted within a batch of rows that are preprocessed together, at its end, and at the end of
-// a pass.
+// Interrupted within a batch of rows that are preprocessed together, at the end of such a batch,
+// and at the end of an epoch.
 TEST_F(CustomDataResumeTest, ResumesFromAnyStep) {
   Write("file.lua", "return require('moonring').data.rows('judged', { dataset_dir = '" +
                         Runfile("tests/golden/stages") + "/data' })");
@@ -143,8 +143,8 @@ TEST_F(CustomDataResumeTest, RefusesAnotherSource) {
   };
   EXPECT_THAT(again(begin + ", name = 'x' }", {}),
               FailsWith(2, HasSubstr("data_source was s.lua (sha1 ")));
-  // Other files that the source requires or reads are not compared when resuming: a difference
-  // shows in the rows themselves.
+  // Files that the source requires or reads are not compared when the run resumes; only their
+  // effect on the rows is noticed.
   const auto by_global = [&](const std::string& value) {
     Write("value.txt", value);
     return begin.substr(0, begin.find("at = at + 1")) + "at = at + 1\n" +

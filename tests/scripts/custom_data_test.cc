@@ -1,6 +1,6 @@
-// User-defined data: rows from a Lua source train bit for bit as the same rows from a file, on any
-// number of ranks; errors of a source are reported with the row; and custom orders and
-// micro-batches.
+// User-defined data: training on rows from a Lua source is bit-identical to training on the same
+// rows from a file, on any number of ranks; errors of a source are reported with the row; and
+// custom orders and micro-batches.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +24,7 @@ class CustomDataTest : public Workplace {
     WriteConfig("max_steps: -1\nnum_train_epochs: 2\noverwrite_output_dir: true");
   }
 
-  // The loss, gradient norm and token count of each step.
+  // Returns the loss, gradient norm and token count of each step.
   std::vector<std::vector<double>> Steps(const std::string& out) const {
     std::vector<std::vector<double>> steps;
     for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
@@ -41,7 +41,7 @@ class CustomDataTest : public Workplace {
     Write("own.yaml", text.substr(0, at) + text.substr(at + 14));
   }
 
-  // Trains with a source file in place of the data set of config.yaml.
+  // Trains with a Lua source instead of the data set of config.yaml.
   std::vector<std::vector<double>> Train(const std::string& out, const Words& more,
                                          const Words& options = {}) const {
     const CommandResult result =
@@ -60,7 +60,7 @@ class CustomDataTest : public Workplace {
     }
   }
 
-  // A Lua list `rows` with the rows of data/rows.jsonl.
+  // Returns Lua code that defines the list `rows`, the rows of data/rows.jsonl.
   std::string RowsInLua() const {
     std::string text = "local json = require('moonring').system.json_decode\nlocal rows = {\n";
     for (const json& row : ReadJsonLines(Path("data/rows.jsonl")))
@@ -69,8 +69,9 @@ class CustomDataTest : public Workplace {
   }
 };
 
-// Sources of rows, messages, or token ids; as a table with a state, a function that returns one, a
-// function, or a coroutine; read as a whole or streamed: the numbers equal those of the file.
+// Sources give rows, messages or token ids. They are a table with a state, a function that returns
+// one, a function, or a coroutine, and are read as a whole or as a stream. The numbers always equal
+// those of the file.
 TEST_F(CustomDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   DropDataset();
   ASSERT_THAT(Run({"train", "config.yaml", "output_dir=file", "disable_shuffling=true"}),
@@ -119,7 +120,7 @@ TEST_F(CustomDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
     SCOPED_TRACE(name);
     Write(name, text);
     const std::string out = "of_" + name.substr(0, name.find('.'));
-    if (out != "of_coroutine") {  // its twenty rows are one pass
+    if (out != "of_coroutine") {  // a coroutine's twenty rows are a single epoch
       EXPECT_EQ(Train(out, {"data_source=" + name}), file);
       EXPECT_EQ(Train(out + "_used", {"data_source=" + name, "max_steps=6"}), file);
     } else {
@@ -131,7 +132,7 @@ TEST_F(CustomDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   }
 }
 
-// Both when read as a stream and as a whole, with sp 2 and with dp 2.
+// As a stream and as a whole, with sp 2 and with dp 2.
 TEST_F(CustomDataTest, RanksChangeNothing) {
   DropDataset();
   Write("rows.lua", "return require('moonring').data.rows 'data/rows.jsonl'");
@@ -145,8 +146,8 @@ TEST_F(CustomDataTest, RanksChangeNothing) {
   }
 }
 
-// Pairs, judged answers and texts by their descriptions, and packed rows: preprocessed in batches,
-// read as a whole or streamed.
+// Pairs, kto rows and texts with column descriptions, and packed rows: preprocessed in batches,
+// read as a whole or as a stream.
 TEST_F(CustomDataTest, EveryStage) {
   const std::string home = Runfile("tests/golden/stages");
   struct Case {
@@ -188,7 +189,7 @@ TEST_F(CustomDataTest, EveryStage) {
   }
 }
 
-// Rows in the names that the model itself uses: pairs and judged answers as messages.
+// Rows with the column names that Moonring itself uses: pairs and kto rows as messages.
 TEST_F(CustomDataTest, PairsAndJudgedAnswersAsMessages) {
   DropDataset();
   Write("pairs.lua", R"lua(
@@ -285,7 +286,7 @@ TEST_F(CustomDataTest, RefusesInvalidSources) {
               FailsWith(2, HasSubstr("data_source: expected the path of a .lua file")));
 }
 
-// A source that fails, or an invalid row, after some steps: exit code 1.
+// If a source fails, or gives an invalid row, after some steps, the exit code is 1.
 TEST_F(CustomDataTest, AWrongRowEndsTheRun) {
   DropDataset();
   Write("late.lua", R"lua(
@@ -316,7 +317,7 @@ TEST_F(CustomDataTest, NamesRanksThatAreGivenOtherRows) {
                      "gradient_accumulation_steps=1"} +
                more);
   };
-  // Six rows per step: the seventh belongs to the second step.
+  // A step takes six rows, so the seventh is read in the second step.
   const CommandResult late =
       run("if at == 7 and rank == 1 then at = 70 end", {"max_steps=3", "logging_steps=1"});
   EXPECT_EQ(late.exit_code, 1) << late.Describe();
@@ -359,7 +360,8 @@ TEST_F(CustomDataTest, ExamplesOnRanks) {
   };
   const auto alone = curriculum("curriculum", {}, {});
   ASSERT_EQ(alone.size(), 6);
-  // The first epoch begins with the four shortest rows; tokens are counted from the beginning.
+  // The first epoch begins with the four shortest rows. The log counts tokens from the start of the
+  // run.
   const double steps[] = {alone[0][2], alone[1][2] - alone[0][2], alone[2][2] - alone[1][2]};
   EXPECT_LT(steps[0], steps[1]);
   EXPECT_LT(steps[1] / 4, steps[2] / 2);  // the last one has two

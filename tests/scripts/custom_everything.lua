@@ -7,7 +7,7 @@ local opt = moonring.flags { model = moonring.required, dir = "", data = "", tem
   fp64 = false, resume = false }
 local dtype = opt.fp64 and "fp64" or "fp32"
 
--- A small matrix applied to the final hidden states.
+-- A small network applied to the final hidden states.
 local width = moonring.model.open_config(opt.model):facts().hidden_size
 local adapter = nn.sequential { nn.rms_norm(width, { dtype = dtype }),
   nn.linear(width, 8, { seed = 1, dtype = dtype }), ops.tanh,
@@ -27,7 +27,7 @@ local function objective(_, model)
   }
 end
 
--- Momentum with a state that is sharded like the weight.
+-- Gradient descent with momentum; its state is sharded like the weight.
 local optimizer = moonring.optimizer {
   name = "momentum", moments = 1,
   state = function(p) return { momentum = p:zeros() } end,
@@ -37,7 +37,7 @@ local optimizer = moonring.optimizer {
   end,
 }
 
--- The learning rate halves at each third step; the schedule's counter is part of its saved state.
+-- The learning rate halves every three steps; checkpoints save the schedule's counter.
 local schedule = { asked = 0 }
 function schedule.at(self, k)
   self.asked = self.asked + 1
@@ -46,7 +46,7 @@ end
 function schedule.state(self) return { asked = self.asked } end
 function schedule.load_state(self, state) self.asked = state.asked end
 
--- Rows without end.
+-- A source of endless rows.
 local row = 0
 local source = moonring.data.source {
   next = function()
@@ -66,7 +66,7 @@ local run = moonring.run.open({
   cutoff_len = opt.cutoff, save_steps = opt.save_steps, resume_from_checkpoint = opt.resume,
 }, { objective = objective, optimizer = optimizer, schedule = schedule, data = source })
 
--- A tensor that the script saves in checkpoints: the sum of all losses so far.
+-- A component whose tensor is saved in checkpoints: the sum of all losses so far.
 local total = { sum = moonring.zeros(1, { dtype = "fp64" }) }
 function total:state() return { sum = self.sum } end
 function total:load_state(state) self.sum = state.sum:clone() end

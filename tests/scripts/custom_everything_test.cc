@@ -1,6 +1,6 @@
 // A script with a user-defined module, optimizer, schedule, source and component, and a script that
-// is trained on rewards: each, killed before a step, resumes bit for bit, and gives the numbers of
-// one rank on any number of ranks.
+// trains on rewards. After a kill each resumes bit-identically, and gives the same numbers on any
+// number of ranks as on one.
 
 #include <signal.h>
 
@@ -87,7 +87,7 @@ TEST_F(CustomEverything, HasTheNumbersOfOneRankOnAnyRanks) {
   ExpectNear("dp2", "one", {"loss", "grad_norm", "total"}, 1e-9);
 }
 
-// Answers are sampled from seeds: they are the same on any number of ranks, and after a kill.
+// Completions are sampled from seeds, so they are the same on any number of ranks and after a kill.
 TEST_F(CustomEverything, TrainsOnRewardsTheSameOnAnyRanks) {
   const Words words = {"steps=4"};
   ASSERT_THAT(Run(CommandOfScript(kRewards, "one", words)), Succeeds());

@@ -1,5 +1,5 @@
-// A custom loss on a rank that has no targets, while other ranks wait for this rank's backward; and
-// a custom loss that would train nothing.
+// A custom loss on a rank without targets, while other ranks wait for this rank's backward; and a
+// custom loss that has no gradient.
 
 #include <string>
 #include <vector>
@@ -56,8 +56,8 @@ class CustomObjectiveTest : public Workplace {
 };
 
 // With ring attention over two ranks, with ZeRO-3 (where a dp rank may also run out of
-// micro-batches), and with both: each rank takes part in the others' backward, and the run equals
-// that of a loss that always has a graph.
+// micro-batches), and with both: a rank without a loss takes part in the others' backward, and the
+// run equals that of a loss that always has a graph.
 TEST_F(CustomObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
   const Words ring = {"sequence_parallel_size=2", "sequence_parallel_mode=ring"};
   const Words zero = {"zero_stage=3", "per_device_train_batch_size=3"};
@@ -70,7 +70,7 @@ TEST_F(CustomObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
     ASSERT_THAT(plain, Succeeds());
     EXPECT_THAT(plain.err, ::testing::ContainsRegex("[1-9][0-9]* times without a target"));
     Words kinds = {"number", "tensor", "values"};
-    // ZeRO-3 gathers the head to compute log-probs: there every rank must compute them.
+    // With ZeRO-3, computing log-probs gathers the head, so every rank must compute them.
     if (more == ring) kinds.push_back("nothing");
     for (const std::string& kind : kinds) {
       const CommandResult result = Train(kind, name + kind, {"-n", "2"}, more);

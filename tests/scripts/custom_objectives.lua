@@ -2,7 +2,7 @@
 -- and the configuration.
 local moonring = require "moonring"
 
--- The losses as scripts/own_loss.lua and scripts/dpo.lua write them.
+-- The losses of scripts/own_loss.lua and scripts/dpo.lua.
 local own = {
   token = {
     level = "token",
@@ -22,9 +22,9 @@ local own = {
   },
 }
 
--- Every document is an answer, with an advantage that depends on its index in the step; one in
--- three is masked. The log-probs of the sampling policy are this policy's plus an offset for each
--- token.
+-- A policy-gradient loss. Every document is an answer, with an advantage that depends on its index
+-- in the step; one in three is masked. The log-probs of the sampling policy are this policy's plus
+-- an offset for each token.
 local function policy_gradient(options)
   return function(policy)
     local loss, temperature = moonring.objectives.policy_gradient(options), 0.8
@@ -79,14 +79,13 @@ for _, loss_type in ipairs { "grpo", "bnpo", "dr_grpo", "dapo" } do
 end
 own.rloo = policy_gradient { loss_type = "rloo" }
 
--- Prompts attend in both directions; the third layer uses the plain causal mask.
+-- Prompts attend in both directions, except in the third layer, whose mask is causal.
 own.prefix = setmetatable({
   mask = function(batch)
     return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
   end,
 }, { __index = own.token })
--- The rejected text attends to the prompt of the chosen one before its own tokens, and to that
--- prompt as a whole.
+-- The rejected answer continues the chosen one's prompt instead of repeating it.
 own.branch = setmetatable({
   mask = function(batch)
     local prompts, parents = batch:sequence():prompts(), {}
@@ -95,13 +94,13 @@ own.branch = setmetatable({
   end,
 }, { __index = own.sequence })
 
--- Log-probs from the hidden state of an inner layer, through the final norm and the head.
+-- Returns log-probs from an inner layer's hidden state, by the final norm and the head.
 local function lens(policy, batch, state)
   return batch:token_log_probs(policy, policy:norm(state))
 end
 
--- The log-probs of the last layer and of two inner hidden states, when a hook changes the hidden
--- states on the way.
+-- A loss of the log-probs of the last layer and of two inner hidden states, while a hook changes
+-- the hidden states between them.
 function own.states(policy)
   return {
     level = "token",
@@ -117,7 +116,7 @@ function own.states(policy)
   }
 end
 
--- The forward stops after the second block.
+-- A loss of a forward that stops after the second block.
 function own.early(policy)
   return {
     level = "token",
@@ -129,8 +128,8 @@ function own.early(policy)
   }
 end
 
--- Only a hidden state leads to the blocks below a detached point, and not on a rank without a
--- target.
+-- The blocks below a detached point get their gradient only through a hidden state, and on a rank
+-- without a target they get none.
 function own.cut(policy)
   return {
     level = "token",
@@ -160,7 +159,7 @@ function own.steered(policy, c)
   }
 end
 
--- Nothing else is trained.
+-- Trains only that vector.
 function own.steered_alone(policy, c)
   for _, each in ipairs(policy:parameters():list()) do each:set_trainable(false) end
   return own.steered(policy, c)

@@ -1,6 +1,6 @@
-// User-defined optimizers, schedules and objectives that keys name: they compute what their
-// definitions state, give the same results on any number of ranks, resume bit for bit, and are
-// refused with one message if invalid.
+// Optimizers, schedules and objectives in Lua files that keys name: they compute what they define,
+// give the same results on any number of ranks, resume bit-identically, and are rejected with one
+// message if invalid.
 
 #include <signal.h>
 
@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// AdamW by its formula; its state tensors are replaced at each step.
+// AdamW by its formula; each step replaces its state tensors.
 constexpr char kAdamW[] = R"lua(
 return function(c, model)
   local b1, b2, eps = c.adam_beta1, c.adam_beta2, c.adam_epsilon
@@ -40,8 +40,8 @@ return function(c, model)
 end
 )lua";
 
-// Divides the update of a matrix by the norm of its whole momentum; the state is a tensor of the
-// matrix's shape and a number.
+// An optimizer that divides a matrix's update by the norm of its whole momentum; its state is a
+// tensor of the matrix's shape and a number.
 constexpr char kWhole[] = R"lua(
 return {
   moments = 1,
@@ -57,7 +57,7 @@ return {
 }
 )lua";
 
-// Computes the rate of a step from the rate of the step before.
+// A schedule that computes a step's rate from the previous step's.
 constexpr char kStateful[] = R"lua(
 local schedule = { rate = 2e-3 }
 function schedule:at(k, total, config)
@@ -75,7 +75,7 @@ class CustomPiecesTest : public ResumedRuns {
     return Runfile("scripts/examples/" + name + ".lua");
   }
 
-  // The greatest relative distance between the same tensor of two runs' models.
+  // Returns the greatest relative distance between the same tensor of two saved models.
   double Distance(const std::string& a, const std::string& b) const {
     const StoredTensors of_a = ReadSafetensors(Path(a + "/model.safetensors")),
                         of_b = ReadSafetensors(Path(b + "/model.safetensors"));
@@ -96,8 +96,8 @@ class CustomPiecesTest : public ResumedRuns {
   }
 };
 
-// Compared with the built-in optimizer over the gradients of 20 steps, in fp64. The comparison is
-// made in Lua, where numbers keep all digits.
+// Compares with the built-in optimizer on the gradients of 20 steps in fp64. The comparison is made
+// in Lua, where numbers keep all digits.
 TEST_F(CustomPiecesTest, AdamWInLuaIsTheBuiltIn) {
   Write("adamw.lua", kAdamW);
   Write("both.lua", R"lua(
@@ -149,8 +149,8 @@ TEST_F(CustomPiecesTest, AdamWInLuaIsTheBuiltIn) {
   EXPECT_THAT(Run({"both.lua", model, "fp32", "1e-6"}), Succeeds());
 }
 
-// The closed form of sign-SGD: a first step moves each weight by the rate, or not at all if its
-// gradient is 0.
+// Sign-SGD in closed form: the first step changes each weight by the learning rate, or not at all
+// if its gradient is 0.
 TEST_F(CustomPiecesTest, SignSgdMovesByTheRate) {
   ASSERT_THAT(Train("out", {"max_steps=1", "optim=" + Example("sign_sgd"), "weight_decay=0",
                             "lr_scheduler_type=constant"}),
@@ -219,7 +219,7 @@ TEST_F(CustomPiecesTest, ResumeBitForBit) {
   ExpectResumes("zero2",
                 rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
                 {2}, {"-n", "2"});
-  // On one rank: the same sums of gradients in another order.
+  // A run on four ranks resumes on one: its sums of gradients differ only in order.
   KeepUpTo("zero2", 2, "alone");
   ASSERT_THAT(Train("alone", rates + Words{"optim=whole.lua", "resume_from_checkpoint=true"}),
               Succeeds());
@@ -244,7 +244,8 @@ TEST_F(CustomPiecesTest, ResumeAfterAKill) {
   ExpectSameRun("unbroken", "killed");
 }
 
-// When a run is resumed, the contents of a file are compared, not its path.
+// If the file of an optimizer has changed, resuming is rejected; a file with equal contents at
+// another path is accepted.
 TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");
@@ -267,7 +268,7 @@ TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
                          HasSubstr("), is adamw.lua (sha1 "))));
 }
 
-// Ranks that are started one by one, with different files.
+// Ranks are started one by one, with different files.
 TEST_F(CustomPiecesTest, RanksMustHaveOneFile) {
   Write("a.lua", kAdamW);
   Write("same.lua", kAdamW);
@@ -293,8 +294,8 @@ TEST_F(CustomPiecesTest, RanksMustHaveOneFile) {
   }
 }
 
-// An objective with the same definition as its stage's gives the same results, and inherits
-// everything that it does not define.
+// An objective with its stage's definition gives the same results, and inherits everything that it
+// does not define.
 TEST_F(CustomPiecesTest, AnObjectiveInheritsTheRun) {
   Write("loss.lua", R"lua(
     return function(config, model)
@@ -388,7 +389,7 @@ TEST_F(CustomPiecesTest, SayWhichParameterTheyFailedAt) {
   refused("step = function(p, g) p.weight = p.weight * (0 / 0) end", "optimizer: its step left ");
 }
 
-// Confined like a user's script under --sandbox.
+// With --sandbox these files are restricted like a user's script.
 TEST_F(CustomPiecesTest, AreConfinedUnderASandbox) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);
   Write("adamw.lua", kAdamW);
@@ -417,7 +418,7 @@ TEST_F(CustomPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
   EXPECT_EQ(said.out.find("are assumed"), std::string::npos) << said.out;
 }
 
-// A script passes user-defined optimizers and schedules directly, without keys.
+// A script passes its optimizers and schedules as values, without keys.
 TEST_F(CustomPiecesTest, AScriptBringsThem) {
   Write("script.lua", R"lua(
     local moonring = require "moonring"

@@ -1,5 +1,5 @@
-// Users' scripts: errors with their position and the stack of calls; writes to weights; and the
-// ranks that scripts start.
+// Users' scripts: errors are reported with their position and the stack of calls; scripts may write
+// to weights; and a script's options determine how many ranks start.
 
 #include <algorithm>
 #include <string>
@@ -21,13 +21,14 @@ class CustomScriptsTest : public Workplace {
  protected:
   CustomScriptsTest() { WriteModel("model"); }
 
-  // Runs mine.lua: defines a model and a sequence, then runs `text`.
+  // Runs mine.lua, which defines a model and a sequence and then continues with `text`.
   CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
     Write("mine.lua", kBegin + text);
     options.push_back("mine.lua");
     return Run(std::move(options));
   }
-  // "mine.lua:N", the position of a line of `text`, counted from 1.
+  // Returns "mine.lua:N", where N is the line's number in the file and `line` its number in `text`
+  // (from 1).
   static std::string Line(int line) {
     const std::string begin = kBegin;
     return "mine.lua:" + std::to_string(line + std::count(begin.begin(), begin.end(), '\n'));
@@ -102,7 +103,7 @@ TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
               Succeeds());
 }
 
-// The report of a skipped step names what the step lacks.
+// The message about a skipped step states what the step lacks.
 TEST_F(CustomScriptsTest, GetTheReasonWhyAStepIsLeftOut) {
   EXPECT_THAT(RunScript(R"lua(
     local labels = { 1, 2, 3, 4 }
@@ -149,13 +150,13 @@ TEST_F(CustomScriptsTest, SayWhereTheyFailed) {
                                      "(did you mean 'objective'?)"));
   EXPECT_THAT(result.err, EndsWith("\n  " + Line(3) + ": in function 'prepare'\n  " + Line(5) +
                                    ": in main chunk\n"));
-  EXPECT_THAT(result.err, Not(HasSubstr("moonring/")));  // none of Moonring's own functions
+  EXPECT_THAT(result.err, Not(HasSubstr("moonring/")));  // no frames of Moonring's own functions
   result = RunScript("local function step() error { message = 'the disk is full' } end\nstep()\n");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err, "moonring: the disk is full\n  " + Line(1) + ": in function 'step'\n  " +
                             Line(2) + ": in main chunk\n");
-  // In an objective that Moonring calls: the stack shows the loss first, then the caller of the
-  // engine.
+  // An error in an objective that Moonring calls: the stack has the loss first, then the line that
+  // called the engine.
   result = RunScript(
       "function own.loss(_, log_probs)\n"
       "  local sum = log_probs:tolist(1)\n"
@@ -173,8 +174,8 @@ TEST_F(CustomScriptsTest, SayWhereTheyFailed) {
                 "  " +
                 Line(2) + ": in function 'loss'\n  " + Line(9) + ": in function 'step'\n  " +
                 Line(10) + ": in main chunk\n");
-  // With --sandbox the stack shows no other functions of the host; a position that the message
-  // contains is not repeated.
+  // With --sandbox the stack has no other functions of the host, and a position that the message
+  // contains already is not repeated.
   result = RunScript("error 'mine'", {"--sandbox"});
   EXPECT_EQ(result.err, "moonring: " + Line(1) + ": mine\n");
   result = RunScript("local function f() error 'mine' end\nf() return 1", {"--sandbox"});
@@ -216,8 +217,8 @@ TEST_F(CustomScriptsTest, WriteWeightsThatTheModelUses) {
               Succeeds());
 }
 
-// Under ZeRO a weight is sharded, and in 16 bits it also has fp32 master weights: a write updates
-// the borrowed copies (leases) and the masters on every rank.
+// With ZeRO a weight is sharded, and in 16 bits it also has an fp32 master weight: a write changes
+// the gathered copies and the masters on every rank.
 TEST_F(CustomScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   Write("sharded.lua", R"lua(
     local moonring = require "moonring"
@@ -266,7 +267,8 @@ TEST_F(CustomScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   }
 }
 
-// Steps of pairs without labels: DPO's script skips them too, including weight decay and momentum.
+// Steps of pairs without labels are skipped by DPO's script too: no weight decay and no momentum is
+// applied.
 TEST_F(CustomScriptsTest, LeaveOutStepsWithoutTargets) {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string row : {"one", "two", "three"})
@@ -305,8 +307,8 @@ TEST_F(CustomScriptsTest, LeaveOutStepsWithoutTargets) {
   }
 }
 
-// `sp=2` is enough: neither the scripts of Moonring nor their copies need -n; a script that runs
-// under -n starts no ranks.
+// `sp=2` starts two ranks: Moonring's scripts and their copies do not need -n. A script that is
+// started with -n starts no further ranks.
 TEST_F(CustomScriptsTest, StartTheirRanks) {
   WriteConfig();
   const std::vector<std::string> words = {"model=model", "data=rows",       "dir=data",

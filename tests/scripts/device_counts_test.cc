@@ -1,7 +1,7 @@
-// How often a training step waits for the GPU, and which copies make it wait, counted on the
-// pretend device. The counts of a step are the difference between a run of six steps and one of
-// two; those of a micro-batch are the difference between steps of four micro-batches and of two. So
-// the start and the end of a run are not counted.
+// Counts, on the pretend device (a simulated GPU), how often a training step waits for the GPU and
+// which copies make it wait. A step's counts are the difference between runs of six steps and of
+// two; a micro-batch's are the difference between steps of four micro-batches and of two. The start
+// and the end of a run are therefore not counted.
 
 #include <string>
 
@@ -26,7 +26,8 @@ struct Asked {
 
 class DeviceCountsTest : public Workplace {
  protected:
-  // A case of the golden runs of tests/golden/stages, with `steps` steps of `micro_batches` each.
+  // Runs a case of tests/golden/stages for `steps` steps of `micro_batches` each, and returns its
+  // counts.
   Asked OfRun(const std::string& name, int steps, int micro_batches, const json& more) const {
     constexpr char kFolder[] = "tests/golden/stages/";
     const json spec = ReadJson(Runfile(kFolder + std::string("cases.json")));
@@ -68,8 +69,7 @@ class DeviceCountsTest : public Workplace {
     EXPECT_LE(step.waits, 3);
     EXPECT_LE(micro_batch.waits, 0);
     EXPECT_LE(micro_batch.blocking_copies, 0);
-    // The numbers of a step are read at its end in one copy: the metrics of each micro-batch, in
-    // fp64.
+    // A step's metrics, fp64 numbers of each micro-batch, are read in one copy at the step's end.
     EXPECT_LE(step.blocking_bytes, 400 * 2);
   }
 
@@ -89,8 +89,8 @@ class DeviceCountsTest : public Workplace {
 TEST_F(DeviceCountsTest, OfSft) { Bound("sft"); }
 TEST_F(DeviceCountsTest, OfDpo) { Bound("sigmoid"); }
 TEST_F(DeviceCountsTest, OfDpoWithAnAdapter) { Bound("sigmoid_lora"); }
-// Offloaded gradients and weights are copied without a wait, except for one wait per step for the
-// norms of the gradients.
+// Offloaded gradients and weights are copied without waiting; a step waits only once, for the
+// gradients' norms.
 TEST_F(DeviceCountsTest, OfWeightsOnTheHost) {
   const json away = {{"bf16", true}, {"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}};
   Bound("sft", away);

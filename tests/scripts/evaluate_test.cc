@@ -1,6 +1,6 @@
 // Runs without training: do_train: false, and `moonring evaluate`. The expected numbers are those
-// of the evaluation before the first step of a training (eval_on_start), which stages_test.cc
-// compares with LLaMA-Factory.
+// of the evaluation before a training's first step (eval_on_start), which stages_test.cc compares
+// with LLaMA-Factory.
 
 #include <filesystem>
 #include <map>
@@ -20,7 +20,7 @@ using ::testing::Not;
 
 class EvaluateTest : public ResumedRuns {
  protected:
-  // The command line of a training with `evaluate` in place of `train`.
+  // Runs a training's command line with `evaluate` instead of `train`.
   CommandResult Evaluate(const std::string& out, const Words& more) const {
     Words command = CommandOf(out, more);
     command[0] = "evaluate";
@@ -35,7 +35,7 @@ class EvaluateTest : public ResumedRuns {
     return files;
   }
 
-  // A map from eval_NAME to number, without the timings.
+  // Returns the record's numbers eval_NAME, except timings.
   static json Numbers(const json& record) {
     json kept;
     for (const auto& [name, value] : record.items()) {
@@ -81,7 +81,7 @@ TEST_F(EvaluateTest, ItsNumbersAreThoseOfATrainingOfEveryStage) {
                                   "precompute_ref_log_probs=true", "zero_stage=3"});
 }
 
-// The folder of a trained model may receive the results, and nothing else in it changes.
+// The results may be written to the folder of a trained model; nothing else in it changes.
 TEST_F(EvaluateTest, LeavesWhatATrainingHasWritten) {
   const Words lora = {"finetuning_type=lora", "max_steps=2", "eval_dataset=talks"};
   ASSERT_THAT(Train("out", lora), Succeeds());

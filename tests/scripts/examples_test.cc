@@ -18,7 +18,7 @@ class ExamplesTest : public Workplace {
  protected:
   std::string home_ = Runfile("tests/golden/stages");
 
-  // All numbers of the lines that begin with "step".
+  // Returns all numbers in the output's lines that begin with "step".
   std::vector<double> Steps(std::vector<std::string> words) const {
     for (const std::string& word :
          {"model=" + home_ + "/model", "dir=" + home_ + "/data", std::string("template=chatml")})
@@ -77,8 +77,8 @@ TEST_F(ExamplesTest, Sft) {
               alone, 1e-4);
 }
 
-// A table and a picture; the table is the same on two ranks. (Results with a real model are checked
-// by hand.)
+// needle prints a table and draws a picture; the table is the same on two ranks. (Results of a real
+// model are checked by hand.)
 TEST_F(ExamplesTest, Needle) {
   const std::vector<std::string> words = {"needle", home_ + "/model", "lengths=200,300",
                                           "depths=0,100", "template=chatml"};

@@ -32,7 +32,7 @@ local function pass()
 end
 local _, before = zero:expert_traffic()
 for _ = 1, MICRO_BATCHES do pass() end
-local _, after = zero:expert_traffic() -- of rows alone, where nobody else shares the group
+local _, after = zero:expert_traffic() -- only the row counts, if no other rank shares the group
 states:sum_gradients()
 local weights, gradients = states:bytes()
 optimizer:step(1e-4)
@@ -54,7 +54,7 @@ local function compare(what, measured, predicted, tolerance)
   print(("%s: measured %.0f, predicted %.0f"):format(what, mean, predicted))
 end
 compare("rows to experts and back", after - before, communication.step(f).experts, 0)
--- Each weight's shard is rounded up. Optimizer states exist for trainable weights only.
+-- The size of each weight's shard is rounded up. Optimizer states exist only for trainable weights.
 if config.finetuning_type == "full" then
   compare("weights and masters", weights + optimizer:state_bytes(), at_step.weights
     + at_step.optimizer, 5e-3)

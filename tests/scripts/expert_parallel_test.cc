@@ -1,6 +1,6 @@
-// expert_parallel_size through the commands: a mixture whose experts are distributed over ranks
-// computes, trains, saves and resumes the same as with all experts on each rank; and invalid
-// settings.
+// expert_parallel_size through the commands: a mixture of experts whose experts are distributed
+// over ranks gives the same probes, training, saved models and resumed runs as one with all experts
+// on each rank. Also invalid settings.
 
 #include <filesystem>
 #include <string>
@@ -15,15 +15,16 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// The bound in fp64: a loss, and a gradient norm before clipping, relative to itself.
+// The relative bound in fp64, for a loss and for a gradient norm before clipping.
 constexpr double kSame = 1e-10;
-// The bound for weights, which are read in fp32 here.
+// The bound for weights, which are compared as fp32.
 constexpr double kSameWeights = 1e-6;
 
 Words Size(int ranks) { return {"expert_parallel_size=" + std::to_string(ranks)}; }
 class ExpertParallelTest : public ResumedRuns {
  protected:
-  // Qwen2-MoE: 2 layers of 6 experts, 2 per token, and a shared one.
+  // Returns the keys for a Qwen2-MoE of 2 layers with 6 experts, of which 2 are used per token, and
+  // a shared one.
   static Words Mixture() {
     return {"model_name_or_path=" + Runfile("tests/golden/stages/model_moe"),
             "per_device_train_batch_size=1", "learning_rate=1e-4", "max_grad_norm=0.5"};
@@ -35,8 +36,8 @@ class ExpertParallelTest : public ResumedRuns {
                                                             : Path(out + "/model.safetensors"));
   }
 
-  // Compares the losses and gradient norms of the steps, the weights afterwards, and the evaluation
-  // if there is one.
+  // Compares two runs: the losses and gradient norms of the steps, the weights at the end, and the
+  // evaluation if there is one.
   void ExpectSameTraining(const std::string& ours, const std::string& plain, double same,
                           double same_weights) const {
     SCOPED_TRACE(ours);
@@ -98,8 +99,8 @@ TEST_F(ExpertParallelTest, TrainsAsWithAllExpertsOnEachRank) {
                       {Size(2) + Words{"zero_stage=3"}, Size(4) + kBySp});
 }
 
-// A run with everything else that calls forward: evaluations with uneven last batches, reloading
-// the best checkpoint, generation, router balance loss, noise.
+// A run that also has everything else that calls forward: evaluations with uneven last batches,
+// reloading the best checkpoint, generation, the router's balance loss, noise.
 TEST_F(ExpertParallelTest, AWholeRun) {
   ExpectSameInEachWay("whole",
                       {"fp64=true", "max_steps=4", "val_size=5", "per_device_eval_batch_size=2",
@@ -116,14 +117,14 @@ TEST_F(ExpertParallelTest, Preferences) {
                       {Size(4)});
 }
 
-// In bf16 the rounding of a product depends on the rows that other ranks add to it, and each result
-// has eight bits; a loss is the mean of some hundred such results.
+// In bf16 the rounding of a product depends on the rows of other ranks in the same product, and
+// each result has eight bits; a loss is the mean of some hundred such results.
 TEST_F(ExpertParallelTest, Bf16) {
   ExpectSameInEachWay("bf16", {"bf16=true", "max_steps=2", "learning_rate=1e-5"},
                       {Size(2), Size(4) + Words{"zero_stage=2"}}, 5e-3, 1e-3);
 }
 
-// The saved model joins the shards of all ranks, bit for bit.
+// The saved model contains the experts of all ranks, bit-identical to their source.
 TEST_F(ExpertParallelTest, SavesAllExperts) {
   const StoredTensors source =
       ReadSafetensors(Runfile("tests/golden/stages/model_moe/model.safetensors"));
@@ -151,7 +152,8 @@ TEST_F(ExpertParallelTest, ResumesBitForBit) {
                 OnRanks(4));
 }
 
-// Optimizer states are saved in the format of a run without expert parallelism.
+// Optimizer states are saved in the format of runs without expert parallelism, so a run can resume
+// with another expert_parallel_size.
 TEST_F(ExpertParallelTest, ResumesWithAnotherSize) {
   const Words words = Mixture() + Words{"fp64=true", "max_steps=3"};
   ASSERT_THAT(Train("two", words + Size(2), OnRanks(4)), Succeeds());
@@ -164,13 +166,14 @@ TEST_F(ExpertParallelTest, ResumesWithAnotherSize) {
                 Succeeds());
     ExpectSameTraining(out, "two", kSame, kSameWeights);
   }
-  KeepUpTo("other3", 2, "back");  // of parts of a run that shared nothing
+  KeepUpTo("other3", 2, "back");  // from a checkpoint of a run without expert parallelism
   ASSERT_THAT(Train("back", words + Size(4) + Words{"resume_from_checkpoint=true"}, OnRanks(4)),
               Succeeds());
   ExpectSameTraining("back", "two", kSame, kSameWeights);
 }
 
-// Experts that are separate tensors, and experts stacked in two tensors; more ranks than experts.
+// Models whose experts are separate tensors, and whose experts are stacked in two tensors; also
+// more ranks than experts.
 TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
   json input;
   for (int i = 0; i < 61; ++i) {
@@ -227,8 +230,8 @@ TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
   }
 }
 
-// Bytes sent and allocated, as counted by the ranks. Every token goes to every expert, so the load
-// is balanced.
+// The plan predicts the bytes that the ranks send and allocate. Every token goes to every expert,
+// so that the load is balanced.
 TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
   std::filesystem::copy(Runfile("tests/golden/stages/model_moe"), Path("even"),
                         std::filesystem::copy_options::recursive);
@@ -276,7 +279,7 @@ TEST_F(ExpertParallelTest, RefusesInvalidInput) {
           "expert_parallel_size: expected 1 with an optimizer in Lua (own.lua), got 2");
 }
 
-// If the number of ranks is not given, the launcher starts the fewest that both sizes divide.
+// Without -n, the launcher starts the fewest ranks that both sizes divide.
 TEST_F(ExpertParallelTest, StartsItsRanks) {
   const CommandResult result =
       Train("started", Mixture() + Size(2) + Words{"max_steps=1", "save_strategy=no"});

@@ -1,4 +1,4 @@
-// `moonring export`, compared with sums that are computed here, and adapters as scripts use them.
+// `moonring export`, compared with merged weights that are computed here; and adapters in scripts.
 
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr double kScale = 3.0;  // lora_alpha 6 / r 2
 
-// Distinct values that are exact in fp32.
+// Returns a tensor of multiples of `step`, all exact in fp32.
 StoredTensor Counted(std::vector<int64_t> shape, double step) {
   StoredTensor tensor{.shape = std::move(shape)};
   int64_t numel = 1;
@@ -29,7 +29,8 @@ class ExportTest : public Workplace {
  protected:
   ExportTest() { WriteModel("model"); }
 
-  // Writes an adapter: q_proj of both layers with rank 2, and, with `head`, the whole head.
+  // Writes an adapter with rank 2 for q_proj of both layers and, with `head`, a trained copy of the
+  // whole head.
   StoredTensors WriteAdapter(const std::string& name, bool head, const json& changed = {}) const {
     StoredTensors tensors;
     for (const char* layer : {"0", "1"}) {
@@ -54,7 +55,7 @@ class ExportTest : public Workplace {
     return tensors;
   }
 
-  // W + s B A, `times` over.
+  // Returns W + s B A, with the adapter added `times` times.
   static std::vector<float> Merged(const StoredTensor& weight, const StoredTensors& adapter,
                                    const std::string& layer, int times = 1) {
     const std::string module = "base_model.model.model.layers." + layer + ".self_attn.q_proj.";
@@ -112,7 +113,7 @@ TEST_F(ExportTest, AHeadTrainedWholeUntiesAndSeveralAdaptersAdd) {
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
   EXPECT_LE(RelativeDistance(after.at(name).values, Merged(before.at(name), adapter, "1", 2)),
             1e-7);
-  // An exported model can be exported once more, unchanged.
+  // Exporting an exported model leaves it unchanged.
   ASSERT_THAT(Run({"export", "model_name_or_path=merged", "export_dir=again"}), Succeeds());
   EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("merged/model.safetensors")));
 }
@@ -143,7 +144,8 @@ TEST_F(ExportTest, ARewardModelsValueHeadComesAlong) {
   for (const auto& [name, tensor] : head) EXPECT_EQ(written.at(name).values, tensor.values) << name;
 }
 
-// A .gguf file gives the same losses and text as the model folder that the same keys write.
+// A .gguf file gives the same losses and text as the model folder that is exported with the same
+// keys.
 TEST_F(ExportTest, AGgufFileIsTheSameModel) {
   WriteAdapter("adapter", /*head=*/false);
   const std::vector<std::string> words = {"export", "model_name_or_path=model",
@@ -171,7 +173,8 @@ TEST_F(ExportTest, AGgufFileIsTheSameModel) {
   const json rounded = probed("q8.gguf");
   EXPECT_NE(rounded.at("loss"), wanted.at("loss"));
   EXPECT_NEAR(rounded.at("loss").get<double>(), wanted.at("loss").get<double>(), 0.02);
-  // The tokenizer too: a folder that is exported from the file tokenizes a text in the same way.
+  // The tokenizer is in the file too: a folder exported from the file tokenizes a text in the same
+  // way.
   ASSERT_THAT(Run({"export", "model_name_or_path=files/m.gguf", "export_dir=again"}), Succeeds());
   const json before = ReadJson(Path("model/tokenizer.json")),
              after = ReadJson(Path("again/tokenizer.json"));
@@ -223,8 +226,8 @@ TEST_F(ExportTest, Refuses) {
           "infer_dtype: expected auto | float32 | bfloat16 | float16");
 }
 
-// Everything that a script does with an adapter: trains it for a step, saves it, continues from the
-// folder, disables it, merges it.
+// A script trains an adapter for a step, saves it, continues from the folder, disables it and
+// merges it.
 TEST_F(ExportTest, AdaptersFromAScript) {
   Write("adapt.lua", R"(
     local moonring = require "moonring"

@@ -1,6 +1,7 @@
-// Every model family in fp32, bf16 and fp16 on the pretend device, compared with the CPU in fp32.
-// Full fine-tuning is tested in each precision; LoRA in one of the three, in turn from family to
-// family. The test runs the code for GPU kernels, so a pair of dtypes without a kernel fails here.
+// Trains every model family in fp32, bf16 and fp16 on the pretend device (a simulated GPU) and
+// compares with fp32 on the CPU. Full fine-tuning is tested in each precision, LoRA in one of the
+// three, in turn from family to family. The calls take the GPU's path, so a combination of dtypes
+// without a kernel fails here.
 
 #include <algorithm>
 #include <cmath>
@@ -17,12 +18,12 @@ namespace {
 
 using nlohmann::json;
 
-// The allowed relative distance of a precision from fp32 on the CPU: of the loss, and of the norm
-// of all gradients. fp32 differs by the order of sums. In 16 bits each operator rounds, and these
-// tiny random models are chaotic: for Qwen3.5 on six inputs, the bf16 norm on the CPU itself is up
-// to 29 % from that of fp32. The bounds still reveal a wrong factor, or a pair of dtypes without a
-// kernel. Where the CPU's own distance in that precision is larger, kOfTheCpus times that distance
-// is allowed.
+// The allowed distance from fp32 on the CPU, relative: of the loss, and of the norm of all
+// gradients. fp32 differs only by the order of sums. In 16 bits each operator rounds, and these
+// tiny random models amplify rounding: for Qwen3.5 on six inputs, the bf16 norm on the CPU itself
+// differs by up to 29 % from that of fp32. The bounds still reveal a wrong factor, or a combination
+// of dtypes without a kernel. If the CPU itself differs more in that precision, kOfTheCpus times
+// its distance is allowed.
 struct Precision {
   const char* key;
   double loss, norm;
@@ -42,7 +43,7 @@ class FamilyPrecisionsTest : public Workplace, public ::testing::WithParamInterf
     return ReadJson(Path("out.json"));
   }
 
-  // The precision in which this family is tested with LoRA.
+  // Returns the precision in which this family is tested with LoRA.
   static const Precision& OfLora() {
     const std::vector<std::string> families = GoldenFamilies();
     const auto index = std::find(families.begin(), families.end(), GetParam()) - families.begin();

@@ -1,8 +1,7 @@
-// Models of other families than those of the other tests, trained as a user does: interrupted and
-// resumed bit for bit, on two ranks, with full fine-tuning, adapters and preferences. One family
-// has linear attention and experts, one has experts in two tensors per layer, one has a vision
-// tower and a second embedding. tests/peers/families_by_host.py does this for all families and
-// compares with Transformers.
+// Trains models of three more families by commands: interrupted and resumed bit-identically, on two
+// ranks, with full fine-tuning, adapters and preferences. One family has linear attention and
+// experts, one has experts in two tensors per layer, one has a vision tower and a second embedding.
+// tests/peers/families_by_host.py does this for all families and compares with Transformers.
 
 #include <filesystem>
 #include <string>
@@ -18,7 +17,7 @@ using nlohmann::json;
 
 class FamilyRunsTest : public ResumedRuns, public ::testing::WithParamInterface<std::string> {
  protected:
-  // The golden model, with a tokenizer that has more tokens than the model has embedding rows.
+  // Writes the golden model with a tokenizer of more tokens than the model has embedding rows.
   void WriteFamily() const {
     const std::string golden = Runfile("tests/golden/families/" + GetParam());
     for (const char* file : {"config.json", "model.safetensors"})
@@ -33,7 +32,8 @@ class FamilyRunsTest : public ResumedRuns, public ::testing::WithParamInterface<
     const json one = Steps(name), two = Steps(name + "_sp2");
     ASSERT_EQ(one.size(), 3u);
     ASSERT_EQ(two.size(), one.size());
-    // AdamW amplifies the rounding of a small gradient as much as that of a large one.
+    // The bound is on the loss only: AdamW amplifies the rounding of a small gradient as much as
+    // that of a large one.
     for (size_t i = 0; i < one.size(); ++i) {
       EXPECT_NEAR(two[i]["loss"].get<double>() / one[i]["loss"].get<double>(), 1.0, 1e-5) << i;
       EXPECT_NEAR(two[i]["grad_norm"].get<double>() / one[i]["grad_norm"].get<double>(), 1.0, 1e-4)
@@ -49,7 +49,7 @@ TEST_P(FamilyRunsTest, ResumesBitForBit) {
       Words{"model_name_or_path=family", "resize_vocab=true", "optim=sgd"} + short_run;
   ExpectResumes("full", full, {1});
   ExpectSameOverTwoRanks("full", full);
-  // The saved model can be used like any other model.
+  // The saved model can be trained like any other model.
   const Words again = Words{"model_name_or_path=full"} + short_run;
   const Words lora = again + Words{"finetuning_type=lora", "lora_target=all"};
   ExpectResumes("lora", lora, {2});

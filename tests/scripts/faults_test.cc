@@ -1,5 +1,6 @@
-// One of four ranks is killed, stopped or raises an error, in each phase of a run: every other rank
-// names it and ends, and no process or file remains.
+// One of four ranks is killed, stopped or raises an error in each phase of a run: every other rank
+// names
+// that rank and exits, and no process or file is left.
 //
 // By default, each phase is tested with one kill and some of the other faults. MOONRING_FAULTS=all
 // (or one of kill, throw, stop) adds every rank, with the launcher and with torchrun's environment.
@@ -42,7 +43,7 @@ struct Fault {
   }
 };
 
-// (Except the folders of fuzz tests that run at the same time.)
+// Other tests may run fuzz folders at the same time; these are ignored.
 std::set<std::string> SharedMemory() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator("/dev/shm")) {
@@ -68,8 +69,8 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
         "per_device_train_batch_size=2", "sequence_parallel_size=2", "logging_steps=1",
         "max_steps=4", "save_steps=1", "save_total_limit=1", "val_size=8", "eval_strategy=steps",
         "eval_steps=1",
-        // A dead rank must be noticed whatever the deadline; a stopped one, or one that never
-        // joined, is noticed by the deadline.
+        // A dead rank must be noticed at once, so its deadline is long; a rank that is stopped or
+        // never joined is noticed only by the deadline.
         fault.kind == "stop" || fault.phase == "birth" ? "ddp_timeout=10" : "ddp_timeout=1800"};
     if (fault.launcher) words.insert(words.begin(), {"-n", "4"});
     CommandOptions options = Options(words);
@@ -81,7 +82,8 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
     return std::chrono::duration<double>(fs::file_time_type::clock::now() - then).count();
   }
 
-  // How other ranks name the failed rank: by its number in the world or in the group that noticed.
+  // Returns a matcher for a message that names the failed rank, by its number in the world or in
+  // the group that noticed.
   static auto Names(int rank) {
     const std::string number = std::to_string(rank);
     return AnyOf(HasSubstr("rank " + number + " has"),
@@ -151,7 +153,7 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
   }
 };
 
-// For each phase one kill and some of the other faults; plus those that MOONRING_FAULTS requests.
+// Returns one kill and some other faults for each phase, and those that MOONRING_FAULTS requests.
 std::vector<Fault> Faults() {
   std::vector<Fault> faults;
   std::set<std::string> names;

@@ -27,7 +27,8 @@ local function strike()
   ffi.C.kill(ffi.C.getpid(), fault == "kill" and SIGKILL or SIGSTOP)
 end
 
--- Triggers the fault in the n-th call of the function, before or after the call's work.
+-- Wraps the function owner[name], so that its n-th call triggers the fault, before or after its
+-- work.
 local function at(owner, name, n, after)
   local call, calls = owner[name], 0
   owner[name] = function(...)

@@ -1,5 +1,5 @@
-// If a process cannot start another thread, it reports that in one message and ends, at whatever
-// point of a run this happens.
+// A process that cannot start another thread reports it in one message and exits, at any point of a
+// run.
 
 #include <filesystem>
 #include <string>
@@ -27,8 +27,8 @@ class FewThreadsTest : public Workplace {
     return RunMoonring(command);
   }
 
-  // Allows one more thread in each run until the run succeeds. Ranks end one another, so only the
-  // first line is the cause.
+  // Runs with 0, 1, 2, ... allowed threads until the run succeeds. Ranks that lose a peer also end,
+  // so only the first line of the output states the cause.
   void ExpectWordsUntilItRuns(const std::vector<std::string>& options) const {
     for (int threads = 0; threads < 100; ++threads) {
       SCOPED_TRACE(threads);

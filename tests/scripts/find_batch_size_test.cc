@@ -1,5 +1,5 @@
-// `auto_find_batch_size`: if memory runs out in a step, or the plan predicts that, the run is bit
-// for bit the one with the smaller micro_batch_tokens from the start.
+// `auto_find_batch_size`: if memory runs out in a step, or the plan predicts that it will, the run
+// is bit-identical to one that used the smaller micro_batch_tokens from the start.
 
 #include <regex>
 #include <string>
@@ -21,7 +21,7 @@ class FindBatchSizeTest : public ResumedRuns {
                  "eval_steps=2"} +
            more;
   }
-  // The training with simulated out-of-memory errors (short_of_memory.lua).
+  // Trains with simulated out-of-memory errors (short_of_memory.lua).
   CommandResult Short(const std::string& faults, const std::string& out, const Words& more,
                       const Words& options = {}) const {
     Words command = CommandOf(out, With(Words{"auto_find_batch_size=true"} + more), options);
@@ -32,8 +32,8 @@ class FindBatchSizeTest : public ResumedRuns {
   }
 };
 
-// cutoff_len 160 x 2 = 320 tokens. Memory runs out in the first forward; in a later one, when some
-// of the step's gradient is computed already; and twice.
+// micro_batch_tokens is 160 x 2 = 320. Memory runs out in the first forward, in a later one (when a
+// part of the step's gradient is computed already), and twice.
 TEST_F(FindBatchSizeTest, TheRunIsThatOfTheSmallerValue) {
   struct Kind {
     std::string name, faults, tokens;
@@ -62,7 +62,7 @@ TEST_F(FindBatchSizeTest, TheRunIsThatOfTheSmallerValue) {
   }
 }
 
-// Memory runs out on one rank of two: both repeat the step, also if groups make local steps.
+// Memory runs out on one of two ranks: both repeat the step, also with local_steps.
 TEST_F(FindBatchSizeTest, AllRanksAgree) {
   const Words two = {"-n", "2"};
   for (const std::string key : {"zero_stage=1", "local_steps=2"}) {
@@ -77,7 +77,7 @@ TEST_F(FindBatchSizeTest, AllRanksAgree) {
   }
 }
 
-// Memory runs out again and again, until each example is in a micro-batch of its own.
+// Memory runs out again and again, until every micro-batch has one example.
 TEST_F(FindBatchSizeTest, EndsWhereEachExampleIsAlone) {
   const CommandResult never = Short("0:1,0:2,0:3,0:4,0:5,0:6", "never", {});
   EXPECT_EQ(never.exit_code, 1) << never.Describe();
@@ -86,7 +86,7 @@ TEST_F(FindBatchSizeTest, EndsWhereEachExampleIsAlone) {
                                    "alone already"));
 }
 
-// Ranks that share a computation cannot retry: the run ends as it does without the key.
+// Ranks that compute together (sp or ZeRO-3) cannot retry: the run ends as it does without the key.
 TEST_F(FindBatchSizeTest, RanksThatComputeTogetherEnd) {
   for (const Words& words : {Words{"sequence_parallel_size=2"}, Words{"zero_stage=3"}}) {
     const CommandResult found =
@@ -97,7 +97,7 @@ TEST_F(FindBatchSizeTest, RanksThatComputeTogetherEnd) {
   }
 }
 
-// A resumed run uses the value that was found, bit for bit.
+// A resumed run uses the value that was found, and is bit-identical to an uninterrupted one.
 TEST_F(FindBatchSizeTest, ContinuesWithTheSizeFound) {
   ASSERT_THAT(Short("0:2", "whole", {}), Succeeds());
   KeepUpTo("whole", 2, "again");

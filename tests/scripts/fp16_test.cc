@@ -27,7 +27,7 @@ class Fp16Test : public ResumedRuns {
     return ReadJson(Runfile("tests/golden/fp16/" + name));
   }
 
-  // The command of `train` with a script in place of `train`.
+  // Trains with a script instead of the `train` command.
   CommandResult TrainBy(const Words& script, const std::string& out, const Words& more,
                         const Words& options = {}) const {
     Words command = CommandOf(out, more, options);
@@ -39,7 +39,7 @@ class Fp16Test : public ResumedRuns {
     return Run(command);
   }
 
-  // Trains with a non-finite gradient in steps that contain example 5: steps 2, 12, ...
+  // Trains with a non-finite gradient in every step that contains example 5: steps 2, 12, ...
   CommandResult TrainPoisoned(const std::string& out, const Words& more,
                               const Words& options = {}) const {
     return TrainBy({"faulty_example.lua", "gradient", "5"}, out,
@@ -55,8 +55,8 @@ class Fp16Test : public ResumedRuns {
   }
 };
 
-// The error from fp64 of each weight's gradient, and of all together, is at most three times
-// PyTorch's.
+// The error of each weight's gradient, and of all together, compared with fp64, is at most three
+// times PyTorch's.
 TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
   const json models = Golden("gradients.json");
   for (const auto& [path, golden] : models.items()) {
@@ -96,8 +96,8 @@ TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
   }
 }
 
-// Losses and gradient norms differ from fp32 by at most three times PyTorch's difference; learning
-// rates, scales and skipped steps are PyTorch's.
+// Losses and gradient norms differ from fp32 by at most three times as much as PyTorch's; learning
+// rates, loss scales and skipped steps equal PyTorch's.
 TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
   const json golden = Golden("curves.json"), &fp32 = golden.at("fp32"), &fp16 = golden.at("fp16");
   const auto poisoned = golden.at("poisoned").get<std::vector<int>>();
@@ -152,11 +152,11 @@ TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
   }
 }
 
-// The overflowing step leaves the weights and AdamW's state unchanged.
+// A step that overflows leaves the weights and AdamW's state unchanged.
 TEST_F(Fp16Test, AnOverflowLeavesNoTrace) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "out" + sp;
-    // -n starts as many ranks as it says, not as many as there are GPUs.
+    // -n sets the number of ranks; without it there would be one per GPU.
     ASSERT_THAT(TrainPoisoned(out, {"max_steps=3", "sequence_parallel_size=" + sp}, {"-n", sp}),
                 Succeeds());
     const auto saved = [&](int step, const std::string& file) {
@@ -173,8 +173,8 @@ TEST_F(Fp16Test, AnOverflowLeavesNoTrace) {
   }
 }
 
-// In fp32 nothing overflows: scaling by a power of two and unscaling leaves the backward's results
-// unchanged.
+// In fp32 nothing overflows, and scaling by a power of two is exact: gradients are bit-identical
+// with and without a loss scale.
 TEST_F(Fp16Test, AScaledLossInFp32MovesNoBit) {
   struct Case {
     std::string name;
@@ -215,7 +215,7 @@ TEST_F(Fp16Test, AScaledLossInFp32MovesNoBit) {
   }
 }
 
-// Pairs under a large beta: at first gradients exceed the range of fp16, on every rank in the same
+// DPO with a large beta: at first the gradients exceed the range of fp16, on all ranks in the same
 // steps.
 TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
   const Words words = {"fp16=true",   "stage=dpo",        "dataset=pairs",     "pref_beta=20",
@@ -232,7 +232,7 @@ TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
       EXPECT_EQ(line.at("loss_scale"), wanted.at("loss_scale")) << k;
       EXPECT_EQ(line.value("skipped_steps", 0), wanted.value("skipped_steps", 0)) << k;
       EXPECT_EQ(line.at("lr"), wanted.at("lr")) << k;
-      // Rounding of log-ratios in fp16, times beta.
+      // Log-ratios are rounded in fp16, and the error is multiplied by beta.
       EXPECT_LE(RelativeDifference(line.at("loss"), wanted.at("loss")), 0.15) << k;
     }
   };
@@ -249,7 +249,8 @@ TEST_F(Fp16Test, ANonFiniteLossStopsTheRun) {
                               HasSubstr("stopped before the update"), Not(HasSubstr("step 3"))));
 }
 
-// Every step contains the example: no scale helps, and one line reports that.
+// Every step contains the faulty example, so no loss scale helps: the run stops with one line that
+// states this.
 TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
   const CommandResult result =
       TrainPoisoned("out", {"max_samples=8", "max_steps=60", "per_device_train_batch_size=8",
@@ -260,7 +261,8 @@ TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
                                           "5.96046e-08: stopped before the update")));
 }
 
-// A custom loop scales its backward with the run's function, or gets an error that explains it.
+// A custom training loop scales its loss with the run's backward function, or gets an error that
+// explains this.
 TEST_F(Fp16Test, ACustomLoop) {
   const Words words = {"fp16=true", "max_steps=3", "save_strategy=no"};
   ASSERT_THAT(Train("train", words), Succeeds());

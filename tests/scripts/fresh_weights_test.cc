@@ -1,5 +1,5 @@
-// `train_from_scratch` through the command: a folder without weights gives the same initial weights
-// for any ranks and sharding, and the training reduces the loss.
+// `train_from_scratch` as a command: a folder without weights gets the same initial values on any
+// number of ranks and with any sharding, and the training reduces the loss.
 
 #include <cmath>
 #include <filesystem>
@@ -47,9 +47,9 @@ TEST_F(FreshWeightsTest, TrainsAFolderWithoutWeights) {
   EXPECT_THAT(result.err, HasSubstr("train_from_scratch: the weights are made by model/config.json "
                                     "and seed 42; no file of weights is read"));
   const std::vector<double> losses = Losses("out");
-  EXPECT_NEAR(losses.front(), std::log(675.0), 0.1);  // it knows nothing of 675 ids
+  EXPECT_NEAR(losses.front(), std::log(675.0), 0.1);  // ln 675: all 675 ids are equally likely
   EXPECT_LT(losses.back(), 0.5 * losses.front());
-  // The saved model can be used like any other model.
+  // The saved model can be trained like any other model.
   ASSERT_THAT(Run({"train", "config.yaml", "model_name_or_path=out", "output_dir=on"}), Succeeds());
   EXPECT_LT(Losses("on").front(), 0.6 * losses.front());
   EXPECT_THAT(Run({"train", "config.yaml", "output_dir=none"}),
@@ -71,7 +71,7 @@ TEST_F(FreshWeightsTest, AreTheSameForAnyRanks) {
   EXPECT_TRUE(weights("zero3_sp", {"zero_stage=3", "sequence_parallel_size=2"}, {"-n", "4"}) ==
               one);
   EXPECT_FALSE(weights("seed", {"seed=43"}) == one);
-  // With bf16 weights the initial values are rounded, not drawn differently.
+  // bf16 weights are the fp32 initial values, rounded.
   const StoredTensors whole = ReadSafetensors(Path("one/model.safetensors"));
   for (const auto& [name, tensor] : whole) {
     const bool norm = name.find("norm") != std::string::npos;
@@ -84,7 +84,7 @@ TEST_F(FreshWeightsTest, OtherKeysGoWithIt) {
   ASSERT_THAT(Train("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1"}), Succeeds());
   ASSERT_THAT(Train("bf16", {"pure_bf16=true"}), Succeeds());
   ASSERT_THAT(Train("grown", {"add_tokens=<one>,<two>"}), Succeeds());
-  // probe uses the weights that the training starts from.
+  // probe computes with the initial weights of the training.
   Write("in.json",
         R"({"input_ids": [1, 2, 3, 4, 5], "labels": [1, 2, 3, 4, 5], "positions": [3]})");
   ASSERT_THAT(Train("still", {"max_steps=1", "learning_rate=0"}), Succeeds());

@@ -31,14 +31,14 @@ class HookExamplesTest : public Workplace {
     return numbers;
   }
 
-  // Numbers are printed with six decimals.
+  // Compares printed numbers, which have six decimals.
   static void ExpectAlike(const std::vector<double>& a, const std::vector<double>& b) {
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * std::fabs(b[i])) << i;
   }
 };
 
-// A linear probe starts with scores of 0, so the loss is ln 2 per pair.
+// A linear probe starts with weights of 0, so its first loss is ln 2 per pair.
 TEST_F(HookExamplesTest, AProbeOfStates) {
   const auto learn = [&](const Words& ranks, const Words& more) {
     Words all = {
@@ -53,7 +53,7 @@ TEST_F(HookExamplesTest, AProbeOfStates) {
   EXPECT_GT(alone[2], 0.01);
   const StoredTensors probe = ReadSafetensors(Path("out/probe.safetensors"));
   EXPECT_GT(std::fabs(probe.at("probe.weight").values[0]), 1e-4);
-  // The model is unchanged.
+  // The probe's training leaves the model unchanged.
   const StoredTensors before = ReadSafetensors(home_ + "/model/model.safetensors");
   for (const auto& [name, tensor] : ReadSafetensors(Path("out/model.safetensors")))
     EXPECT_EQ(tensor.values, before.at(name).values) << name;
@@ -76,7 +76,8 @@ TEST_F(HookExamplesTest, Steering) {
     all.insert(all.end(), ranks.begin(), ranks.end());
     const CommandResult result = RunExample({}, "steer", all);
     ExpectAlike(Numbers(result.out), Numbers(alone.out));
-    // The answers too: the logits of this model's next tokens differ by more than rounding.
+    // The generated text is equal too, because the logits of this model's likeliest tokens differ
+    // by more than rounding.
     EXPECT_EQ(result.out.substr(result.out.find('\n')), alone.out.substr(alone.out.find('\n')));
   }
   const size_t plain = alone.out.find("plain    "), more = alone.out.find("+4  "),

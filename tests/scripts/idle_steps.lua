@@ -8,7 +8,7 @@ local kind, last = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
 local function always(value) return function() return value end end
 
--- `object`, with the fields of `own` replacing its own.
+-- Returns an object with the fields of `own`, and those of `object` otherwise.
 local function over(object, own)
   return setmetatable(own, { __index = function(_, name)
     return function(_, ...) return object[name](object, ...) end

@@ -17,8 +17,8 @@ constexpr char kUnlabelled[] = "no label in it but -100";
 
 class IdleStepsTest : public Workplace {
  protected:
-  // Steps of two examples, each saved. Weight decay and momentum would move weights even without a
-  // gradient.
+  // Returns the command for steps of two examples, with a checkpoint after each. Weight decay and
+  // momentum would change weights even without a gradient.
   Words CommandOf(const std::string& kind, const std::string& out, const Words& more,
                   int last = 3) const {
     const std::string home = Runfile("tests/golden/stages");
@@ -70,7 +70,7 @@ class IdleStepsTest : public Workplace {
       EXPECT_FALSE(StepLine(out, step).contains("loss")) << step;
       EXPECT_EQ(StepLine(out, step).at("skipped_steps"), step - 1);
     }
-    // The schedule continues as if the skipped steps had been made: 1e-3 (1 - (k - 1) / 4).
+    // The learning rate schedule also counts the skipped steps: 1e-3 (1 - (k - 1) / 4).
     for (const int step : {1, 4}) {
       EXPECT_NEAR(StepLine(out, step).at("lr").get<double>(), 1e-3 * (1 - (step - 1) / 4.0), 1e-12);
     }
@@ -95,8 +95,8 @@ TEST_F(IdleStepsTest, WithoutALabelInThem) {
   }
 }
 
-// The losses of pairs have terms that do not depend on labels (a margin, a gap, an odds ratio);
-// BCO's running mean changes with the examples of a step.
+// The losses of pairs have terms that do not depend on labels (a margin, a gap, an odds ratio), and
+// BCO's running mean changes with the examples of a step; a skipped step must ignore both.
 TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
   for (const std::string loss : {"orpo", "simpo", "hinge", "ipo", "kto_pair"}) {
     SCOPED_TRACE(loss);
@@ -113,7 +113,7 @@ TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
   EXPECT_NE(remembered(3), remembered(4));
 }
 
-// On ranks that share sequences, and on ranks that shard states.
+// With sequence parallelism, and with ZeRO.
 TEST_F(IdleStepsTest, OverSeveralRanks) {
   const Words stage = {"stage=sft", "dataset=talks"};
   Words ring = stage;
@@ -126,8 +126,7 @@ TEST_F(IdleStepsTest, OverSeveralRanks) {
   ExpectStepsTwoAndThreeAreLeftOut(Run(zero), "zero", "states-00002-of-00002.safetensors");
 }
 
-// Pairs and judged answers are counted as examples: a reward model is also trained on rows without
-// labels.
+// Pairs and kto rows are counted as examples: a reward model also trains on rows without labels.
 TEST_F(IdleStepsTest, WithoutARowInThem) {
   const std::vector<Words> stages = {{"stage=rm", "dataset=pairs"},
                                      {"stage=dpo", "dataset=pairs"},
@@ -140,8 +139,8 @@ TEST_F(IdleStepsTest, WithoutARowInThem) {
   }
 }
 
-// Steps without anything to train on do not count as a divergence, however many there are; ten
-// consecutive non-finite steps end a run.
+// Any number of steps without a target may follow one another; ten consecutive non-finite steps end
+// a run.
 TEST_F(IdleStepsTest, AreNoReasonToStop) {
   const Words more = {"stage=sft", "dataset=talks", "on_nonfinite=skip", "max_steps=14",
                       "save_strategy=no"};

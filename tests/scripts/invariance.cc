@@ -28,7 +28,7 @@ double Difference(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// All numbers of nested lists, in one list.
+// Appends all numbers of nested JSON arrays to *flat.
 void Flatten(const json& numbers, std::vector<double>* flat) {
   if (!numbers.is_array())
     return flat->push_back(numbers.is_number() ? numbers.get<double>() : std::nan(""));
@@ -40,7 +40,8 @@ json With(json keys, const json& more) {
   return keys;
 }
 
-// Documents for a plan, given as pairs of a length and the number of last tokens that are labels.
+// Returns documents for a plan; each pair is a document's length and the number of its last tokens
+// that are labels.
 json OwnDocuments(const std::vector<std::pair<int, int>>& lengths) {
   json documents = json::array(), labels = json::array();
   int next = 3;
@@ -57,7 +58,7 @@ json OwnDocuments(const std::vector<std::pair<int, int>>& lengths) {
   return {{"documents", documents}, {"labels", labels}};
 }
 
-// Keys that several cases share.
+// Keys that several cases have in common.
 json Sft() { return {{"stage", "sft"}, {"dataset", "talks"}}; }
 json Pt() { return {{"stage", "pt"}, {"dataset", "texts"}}; }
 json Rm() { return {{"stage", "rm"}, {"dataset", "pairs"}}; }
@@ -66,12 +67,12 @@ json Kto() { return {{"stage", "kto"}, {"dataset", "judged"}}; }
 json TwoSteps() { return {{"max_steps", 2}, {"learning_rate", 0.1}}; }
 json TwoGroups() { return {{"accumulation", 2}}; }
 
-// If the policy has an adapter, its reference is the model without the adapter.
+// Returns keys for LoRA. Without ref_model, the reference is the model without the adapter.
 json Lora(const std::string& golden) {
   return {{"finetuning_type", "lora"}, {"adapter_name_or_path", golden + "adapter"}};
 }
 
-// A reference that differs from the policy, so that rewards are not 0.
+// Returns keys for a reference that differs from the policy, so that rewards are not 0.
 json Other(const std::string& golden) {
   return {{"ref_model", golden + "model"}, {"ref_model_adapters", golden + "adapter"}};
 }
@@ -132,7 +133,8 @@ std::vector<InvarianceCase> PairCases(const std::string& golden, const std::stri
   return cases;
 }
 
-// `dropping` is the folder of the model with dropout before its value head.
+// Returns cases with a value head. `dropping` is the folder of a model with dropout before that
+// head.
 std::vector<InvarianceCase> ScoreCases(const std::string& golden, const std::string& dropping) {
   return {
       {"rm", Rm()},
@@ -141,7 +143,7 @@ std::vector<InvarianceCase> ScoreCases(const std::string& golden, const std::str
       {"kto_lora", With(Kto(), Lora(golden)), TwoGroups()}};
 }
 
-// An odd number of examples, in batches of two.
+// Returns cases with an evaluation of an odd number of examples in batches of two.
 std::vector<InvarianceCase> EvaluatedCases(const std::string& golden) {
   const json seven = {{"max_samples", 7}, {"per_device_eval_batch_size", 2}},
              evaluate = {{"evaluate", true}};
@@ -156,8 +158,8 @@ std::vector<InvarianceCase> EvaluatedCases(const std::string& golden) {
           {"bco_evaluated", on(With(Dpo(), Other(golden)), {{"pref_bco_weight", 0.5}}), evaluate}};
 }
 
-// Steps of one example, so that some ranks have none; documents without a target, with a label on
-// the first token only, and of one token, among others; and steps without any target.
+// Returns cases in which ranks lack data: steps of one example, documents without a target, with a
+// label on the first token only, or of one token, and steps without any target.
 std::vector<InvarianceCase> LackingCases(const std::string& golden) {
   const json dpo = With(Dpo(), Other(golden)), kto = With(Kto(), Lora(golden)),
              bco = With(dpo, {{"pref_bco_weight", 0.5}});
@@ -253,7 +255,7 @@ json InvarianceTest::Launch(const Ranks& ranks, const std::vector<InvarianceRun>
   json entries = json::array();
   for (const InvarianceRun& run : plan) {
     entries.push_back(run.entry);
-    // Each case has its own cache, except cases that share one on purpose.
+    // Each case has its own dataset cache, except for cases that test sharing one.
     json& keys = entries.back()["keys"];
     if (keys["output_dir"] == Path("out"))
       keys["output_dir"] = Path(folder + "/" + run.name + ".run");
@@ -362,8 +364,8 @@ void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
   for (const auto& [name, values] : wanted) whole = std::hypot(whole, Norm(values));
   for (const auto& [name, values] : wanted) {
     ASSERT_TRUE(gradients.contains(name)) << name;
-    // Where the terms of a gradient cancel (a reward model's bias: chosen minus rejected), the
-    // result is rounding only, whose size is relative to the terms, that is, to the whole gradient.
+    // If the terms of a gradient cancel (a reward model's bias: chosen minus rejected), only
+    // rounding is left, and it is relative to the terms, that is, to the whole gradient.
     const double distance = Difference(gradients.at(name), values),
                  size = std::max(Norm(values), least * whole);
     if (size > 0) worst->gradient = std::max(worst->gradient, distance / size);
@@ -383,7 +385,7 @@ void InvarianceTest::CompareWithin(const json& results, const std::vector<Invari
     if (run.of == "dpo_first") {
       EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6);
     }
-    // A custom loss must equal the built-in one.
+    // A custom loss must equal the built-in one of the same formula.
     if (run.of == "sft_own")
       near(step.at("loss"), reference_.at("sft_targets").at("steps")[0].at("loss"));
     if (run.of == "dpo_own")
@@ -393,13 +395,13 @@ void InvarianceTest::CompareWithin(const json& results, const std::vector<Invari
       CompareGradients(result, Path(folder + "/" + run.name + ".safetensors"),
                        run.of == "sft_own" ? "sft_targets" : "sigmoid", tolerance, &ignored);
     }
-    if (run.of == "dpo_cached") {  // and a live reference on the same plan: bit for bit
+    if (run.of == "dpo_cached") {  // and as with a live reference on the same plan, bit-identical
       ASSERT_TRUE(results.contains("sigmoid" + rest));
       EXPECT_EQ(result.at("steps"), results.at("sigmoid" + rest).at("steps"));
       EXPECT_EQ(ReadText(Path(folder + "/" + run.name + ".safetensors")),
                 ReadText(Path(folder + "/sigmoid" + rest + ".safetensors")));
     }
-    // The step's example is the whole text that is evaluated.
+    // The training step's only example is also the whole evaluation set.
     if (run.of == "sft_evaluated")
       near(result.at("evaluation").at("loss_per_token"), step.at("loss"));
     if (run.of == "dpo_gradient_descent") {

@@ -1,19 +1,19 @@
 #ifndef MOONRING_TESTS_SCRIPTS_INVARIANCE_H_
 #define MOONRING_TESTS_SCRIPTS_INVARIANCE_H_
 
-// Checks that results do not depend on the number of ranks: every objective is a list of cases,
-// which tests/scripts/invariance.lua runs on some ranks; the numbers are compared with those of one
-// rank.
+// Checks that results do not depend on the number of ranks. Each objective has a list of cases,
+// which tests/scripts/invariance.lua runs on several ranks; their numbers are compared with those
+// of one rank.
 //
 // The model is that of tests/golden/stages (3 layers, 4 query heads, 2 key heads). The data are its
 // conversations, pairs and texts. One example has 460 tokens, most of them prompt: that is eight
 // blocks of the rank layout, so every strategy splits it over up to four ranks, and some of the
 // blocks have no target. A step takes four examples.
 //
-// The tolerances allow for rounding only (design.md, rule 5): fp64 1e-10, fp32 1e-5. They are
-// relative to a loss, to a tensor's gradient, or to the greater of a metric's sum and 1. A tensor
-// whose gradient is below 1e-5 of the whole model's gradient is compared relative to the latter
-// (for example, the gradient of a reward model's bias is 0 except for rounding).
+// The tolerances, fp64 1e-10 and fp32 1e-5, allow for rounding only. They are relative to a loss,
+// to a tensor's gradient, or to the greater of a metric's sum and 1. A tensor whose gradient is
+// below 1e-5 of the whole model's gradient is compared relative to the latter (for example, the
+// gradient of a reward model's bias is 0 except for rounding).
 
 #include <map>
 #include <string>
@@ -47,24 +47,24 @@ class InvarianceTest : public Workplace {
 
   InvarianceTest();
 
-  // All cases: one for each stage and option, steps with missing data, user-defined losses, and
-  // evaluation.
+  // Returns all cases: one for each stage and option, steps in which ranks lack data, user-defined
+  // losses, and evaluation.
   std::vector<InvarianceCase> Cases() const;
 
   InvarianceRun RunOf(const InvarianceCase& of, const std::string& strategy, bool packed,
                       const std::string& precision = "fp64") const;
 
-  // Runs a plan and returns its results by name. If the command fails, the test fails and the
+  // Runs a plan and returns its results by run name. If the command fails, the test fails and the
   // result is {}.
   nlohmann::json Launch(const Ranks& ranks, const std::vector<InvarianceRun>& plan,
                         const std::string& folder) const;
 
-  // Runs every case on one rank with packing; all other runs are compared with these numbers.
+  // Runs every case on one rank with packing. All other runs are compared with these numbers.
   void MakeReference(const std::vector<InvarianceCase>& cases,
                      const std::string& precision = "fp64");
 
-  // Runs the plan, compares each run with the reference of its case, and compares runs that must
-  // agree with one another. Prints the greatest differences.
+  // Runs the plan and compares each run with the reference of its case, and runs that must agree
+  // with one another. Prints the greatest differences.
   void Compare(const Ranks& ranks, const std::vector<InvarianceRun>& plan, double tolerance);
 
   Tensors ReadDoubles(const std::string& path) const;

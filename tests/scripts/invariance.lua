@@ -33,7 +33,7 @@ local own = dofile(arg[0]:match "^(.*/)" .. "custom_objectives.lua")
 
 local function always(value) return function() return value end end
 
--- Some examples of a plan's documents, as a micro-batch in the form that data sets give.
+-- Returns some of the plan's documents as a micro-batch, in the form that data sets give.
 local function micro_batch(entry, examples, width, shift)
   local documents, labels, flat, desirable, widths = {}, {}, {}, {}, {}
   for i, example in ipairs(examples) do
@@ -50,8 +50,8 @@ local function micro_batch(entry, examples, width, shift)
       desirable = always(desirable) }
 end
 
--- A step of a plan's documents, distributed over the dp ranks in turn; each rank packs all of its
--- documents into one micro-batch, or has none.
+-- Returns a step of the plan's documents, distributed in turn over the dp ranks. Each rank packs
+-- its documents into one micro-batch, or has none.
 local function custom_step(entry, c)
   local width = (c.stage == "dpo" or c.stage == "rm") and 2 or 1
   local mine, lists = {}, { {}, {} }
@@ -78,8 +78,8 @@ local function configuration(entry)
   return moonring.config.load(nil, words)
 end
 
--- All losses over the whole vocabulary at once, against a reference model of another size; one of
--- them uses the reference's top ids only.
+-- An objective with all losses over the whole vocabulary, against a reference model of another
+-- size; one of the losses uses only the reference's ids of highest probability.
 local function vocabulary(c, policy, folder)
   local reference = moonring.model.load(moonring.model.open(folder),
     { frozen = true, precision = compute.precision(c),
@@ -103,7 +103,8 @@ local function vocabulary(c, policy, folder)
           { kind = "js", beta = 0.2, ids = ids, log_probs = log_probs }),
         entropy = batch:entropy(policy, hidden, { temperature = 1.5 }),
         z_loss = batch:z_loss(policy, hidden) }
-      -- Without a target the loss has no graph, while other ranks wait in their backward.
+      -- Without a target the loss has no graph, although other ranks wait for this rank in their
+      -- backward.
       return batch.targets:gt(-1):to("fp64"):sum():item() > 0 and all
         or { nothing = moonring.tensor { 0 } }
     end,
@@ -129,7 +130,7 @@ local function value_head_gradient(objective, states)
   return numbers
 end
 
--- The gradient's norm, which must be bit-identical on all ranks.
+-- Returns the gradient's norm, which must be bit-identical on all ranks.
 local function norm_of(states)
   local norm = states:norm()
   assert(mesh:max(norm) == norm and mesh:max(-norm) == -norm, "the ranks differ in their gradients")

@@ -1,7 +1,7 @@
 // Results do not depend on ranks, strategy, packing or accumulation, for any objective: every case
-// of invariance.h runs on several ranks and sp sizes, each time under another strategy and packing,
-// and one case of each kind of objective runs under all strategies. All combinations are in
-// invariance_matrix_test.cc.
+// of invariance.h runs on several ranks and sp sizes, each time with another strategy and packing,
+// and one case of each kind of objective runs with all strategies. invariance_matrix_test.cc runs
+// all combinations.
 
 #include <algorithm>
 #include <initializer_list>
@@ -23,9 +23,9 @@ const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std
                        [&](const auto& each) { return each.name == name; });
 }
 
-// One case of each kind: sums over tokens and over documents (custom ones too, which are compared
-// with the built-in ones), sums over documents under masks, scores, and KTO's sums over a group of
-// examples.
+// Returns true for one case of each kind: sums over tokens and over documents (custom ones too,
+// which are compared with the built-in ones), sums over documents under masks, scores, and KTO's
+// sums over a group of examples.
 bool IsRepresentative(const std::string& name) {
   return IsAmong(name, {"sft_own", "sft_prefix", "dpo_own", "dpo_branch", "rm", "kto_lora"});
 }
@@ -43,7 +43,7 @@ TEST_F(InvarianceTest, OfEveryObjective) {
       const char* strategy = kStrategies[(i + 2 * turn) % std::size(kStrategies)];
       const bool packed = (i + turn) % 2 == 0;
       plan.push_back(RunOf(cases[i], strategy, packed));
-      if (cases[i].name == "dpo_cached") {  // with the live reference on the same plan
+      if (cases[i].name == "dpo_cached") {  // it is compared with a live reference on the same plan
         plan.push_back(RunOf(CaseOf(cases, "sigmoid"), strategy, packed));
       }
     }
@@ -56,8 +56,8 @@ TEST_F(InvarianceTest, OfEveryObjective) {
   }
 }
 
-// KTO's KL term is computed over a group of examples, whatever ranks they are on; a step may have
-// fewer examples than there are groups of ranks.
+// KTO's KL term is computed over a group of examples, which may be on several ranks; a step may
+// have fewer examples than there are groups of ranks.
 TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   std::vector<InvarianceCase> cases = Cases();
   std::erase_if(cases, [](const auto& each) {
@@ -71,8 +71,8 @@ TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   }
 }
 
-// The first step of DPO under every strategy too: the loss is ln 2, because policy and reference
-// are bit-identical.
+// fp32, for the first step of DPO with every strategy too: the loss is ln 2, because policy and
+// reference are bit-identical.
 TEST_F(InvarianceTest, InSinglePrecision) {
   std::vector<InvarianceCase> cases = Cases();
   std::erase_if(cases, [](const auto& each) {

@@ -1,6 +1,6 @@
-// linear_attention_mode in the commands that accept it: the results are the same in every mode, and
-// a line is printed where the key has no effect. tests/golden/families has a small Qwen3-Next with
-// layers of linear and of softmax attention.
+// linear_attention_mode in the commands that accept it: results are the same in every mode, and a
+// line of output tells where the key has no effect. tests/golden/families has a small Qwen3-Next
+// with layers of linear and of softmax attention.
 
 #include <cstdio>
 #include <filesystem>
@@ -36,7 +36,7 @@ class LinearAttentionTest : public Workplace {
                      more));
   }
 
-  // Two documents that are split over all three ranks.
+  // Writes two documents that are split over all three ranks.
   void WriteInput() const {
     std::vector<int> ids;
     for (int i = 0; i < 470; ++i) ids.push_back((i * i + 7 * i) % 44 + 3);
@@ -45,7 +45,7 @@ class LinearAttentionTest : public Workplace {
               .dump());
   }
 
-  // The model with a tokenizer that has more tokens than the model has embedding rows.
+  // Writes the model with a tokenizer of more tokens than the model has embedding rows.
   void WriteTrainedModel() const {
     WriteModel("model");
     for (const char* name : {"config.json", "model.safetensors"})
@@ -122,7 +122,7 @@ TEST_F(LinearAttentionTest, TrainingLogsTheChosenMode) {
   EXPECT_THAT(train({"linear_attention_mode=spans"}), HasSubstr("spans does nothing: "));
 }
 
-// The bytes that `moonring plan` predicts for these layers are those that a run sends.
+// `moonring plan` predicts the bytes that a run sends for these layers.
 TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
   const auto account = [&](const std::string& family, const std::vector<std::string>& more) {
     const CommandResult result =
@@ -155,7 +155,8 @@ TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
     }
 }
 
-// A script's own linear-attention layers, by AttentionPlan:delta and AttentionPlan:convolve.
+// A script's own linear-attention layers, which call AttentionPlan:delta and
+// AttentionPlan:convolve, give the same results in every mode.
 TEST_F(LinearAttentionTest, ScriptsMixByTheSameModes) {
   const std::string script = Runfile("tests/scripts/plan_mixers.lua");
   for (const char* mode : kLinearModes)

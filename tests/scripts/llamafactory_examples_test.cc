@@ -1,6 +1,6 @@
-// Every training configuration of LLaMA-Factory's examples/, by outcome: those on text are accepted
-// and train a step; those that request a feature that Moonring lacks are refused with the key's
-// name. The lists must cover every file.
+// Every training configuration of LLaMA-Factory's examples/: those for text are accepted and train
+// a step; those that need a feature that Moonring lacks are rejected, with the key's name. The
+// lists must cover every file.
 
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// A map from a file to the text that its error message contains.
+// Maps a file that is rejected to a part of the error message.
 const std::map<std::string, std::string> kRefused = {
     {"extras/fp8/llama3_fp8_deepspeed_sft.yaml", "fp8: true"},
     {"extras/fp8/llama3_fp8_fsdp_sft.yaml", "fp8: true"},
@@ -24,7 +24,7 @@ const std::map<std::string, std::string> kRefused = {
     {"ktransformers/train_lora/deepseek_v3_lora_sft_kt.yaml", "use_kt: true"},
     {"ktransformers/train_lora/qwen3_5moe_lora_sft_kt.yaml", "use_kt: true"},
     {"ktransformers/train_lora/qwen3moe_lora_sft_kt.yaml", "use_kt: true"},
-    // Megatron's keys, which LLaMA-Factory itself accepts with USE_MCA=1 only.
+    // Megatron's keys, which LLaMA-Factory itself accepts only with USE_MCA=1.
     {"megatron/qwen2_vl_full.yaml", "unknown key"},
     {"megatron/qwen3_moe_full.yaml", "unknown key"},
 };
@@ -58,8 +58,8 @@ class LlamaFactoryExamplesTest : public Workplace {
           R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");
   }
 
-  // Trains by the example's configuration and template, with this test's model and data. The
-  // configuration is written to a file because some keys are allowed in files only.
+  // Trains with the example's configuration and template but this test's model and data. The
+  // configuration is written to a file, because some keys are allowed only in files.
   CommandResult Train(json keys, const std::string& out = "out") const {
     const std::string stage = keys["stage"];
     keys.update({{"model_name_or_path", "model"},
@@ -85,7 +85,7 @@ TEST_F(LlamaFactoryExamplesTest, AreTrainedOrRefusedByName) {
   std::set<std::string> refused;
   for (const auto& [name, keys] : examples.items()) {
     SCOPED_TRACE(name);
-    // Trains the adapter that the example's README trains first.
+    // First trains the adapter that the example continues, as its README says.
     if (keys.contains("adapter_name_or_path") && kRefused.count(name) == 0) {
       ASSERT_THAT(Train({{"stage", keys["stage"]},
                          {"finetuning_type", "lora"},

@@ -1,6 +1,6 @@
-// local_steps and its outer_ keys through the commands: the numbers equal PyTorch's, and those of
-// an ordinary step with one local step; resuming in the middle of a round (the local steps between
-// two synchronizations of the weights); what is saved and sent; and invalid settings.
+// local_steps and its outer_ keys in commands: the numbers equal PyTorch's, and with one local step
+// those of ordinary training; a run resumes in the middle of a round (the local steps between two
+// synchronizations of the weights); what is saved and sent; and invalid settings.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ using ::testing::Not;
 
 using Doubles = std::map<std::string, std::vector<double>>;
 
-// Reads a file that contains fp64 tensors only.
+// Reads a file whose tensors are all fp64.
 Doubles ReadDoubles(const std::string& path) {
   const std::string text = ReadText(path);
   uint64_t length = 0;
@@ -39,7 +39,7 @@ Doubles ReadDoubles(const std::string& path) {
   return tensors;
 }
 
-// ||a - b|| / ||b - from||: the distance relative to how far b has moved.
+// Returns ||a - b|| / ||b - from||, the distance relative to how far b has moved.
 double DistanceOfWay(const std::vector<double>& a, const std::vector<double>& b,
                      const std::vector<double>& from) {
   double off = 0, way = 0;
@@ -61,7 +61,8 @@ class LocalStepsTest : public ResumedRuns {
     return source;
   }
 
-  // Trains in rounds of two steps; the second one has a faulty example in one group only.
+  // Trains in rounds of two steps, with an example in the second step that is faulty in one group
+  // only.
   CommandResult Faulty(const std::string& fault, const std::string& out, const Words& more) const {
     Words command = CommandOf(
         out, Words{"max_steps=4", "local_steps=2", "disable_shuffling=true"} + more, OnRanks(2));
@@ -80,7 +81,7 @@ class LocalStepsTest : public ResumedRuns {
 };
 
 // tests/golden/local_steps: an epoch whose last step has one example for two groups, and a short
-// last round. With sp, and with sharding over the sp group, the numbers are the same.
+// last round. The numbers are the same with sp, and with states sharded over the sp group.
 TEST_F(LocalStepsTest, AreThoseOfPyTorch) {
   const json golden = ReadJson(Runfile("tests/golden/local_steps/golden.json"));
   const Doubles source = Source();
@@ -148,8 +149,8 @@ TEST_F(LocalStepsTest, TheDefaultsAreTheOrdinaryRun) {
   EXPECT_TRUE(std::filesystem::exists(Path("same/checkpoint-3/states-00001-of-00001.safetensors")));
 }
 
-// One local step of plain gradient descent in groups of equal counts, averaged, equals the ordinary
-// step.
+// With plain gradient descent and equal counts in all groups, the average after one local step
+// equals an ordinary step.
 TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   json rows;
   for (const char* said : {"0 1 2 3 4 5", "5 4 3 2 1 0", "2 5 0 4 1 3", "1 3 5 0 2 4"})
@@ -199,7 +200,7 @@ TEST_F(LocalStepsTest, ResumeBitForBitWithinARound) {
                 {2}, OnRanks(2));
 }
 
-// Resumes the same groups on another number of ranks, with other shards.
+// A run resumes with the same groups on another number of ranks, with other shards.
 TEST_F(LocalStepsTest, ResumeOnOtherRanksOfTheSameGroups) {
   const Words words = {"local_steps=3", "max_steps=5", "outer_momentum=0.5", "outer_overlap=true",
                        "fp64=true"};
@@ -213,7 +214,7 @@ TEST_F(LocalStepsTest, ResumeOnOtherRanksOfTheSameGroups) {
   const Doubles first = ReadDoubles(Path("first/model.safetensors")), source = Source();
   for (const auto& [name, values] : ReadDoubles(Path("other/model.safetensors")))
     EXPECT_LE(DistanceOfWay(values, first.at(name), source.at(name)), 1e-9) << name;
-  // The number of groups and the length of rounds must not change.
+  // Resuming with another number of groups or another length of rounds is rejected.
   KeepUpTo("first", 4, "alone");
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "per_device_train_batch_size=4"}),
@@ -230,8 +231,8 @@ TEST_F(LocalStepsTest, ResumeOnOtherRanksOfTheSameGroups) {
       FailsWith(2, HasSubstr("local_steps was 3, is 2")));
 }
 
-// Evaluations and saved models are those of the last synchronized weights; a run ends with a
-// synchronization.
+// Evaluations use, and saved models contain, the weights of the last synchronization; a run ends
+// with one.
 TEST_F(LocalStepsTest, SavesTheSynchronizationPoint) {
   const Words words = {"local_steps=3", "max_steps=7",         "save_steps=1",
                        "val_size=6",    "eval_strategy=steps", "eval_steps=1"};
@@ -256,7 +257,8 @@ TEST_F(LocalStepsTest, SavesTheSynchronizationPoint) {
   EXPECT_EQ(losses.at(3), losses.at(4));
   EXPECT_EQ(losses.at(3), losses.at(5));
   EXPECT_NE(losses.at(2), losses.at(3));
-  // Between synchronizations the groups have different weights; at a round's end they are the same.
+  // Between synchronizations the groups have different weights; at the end of a round they are
+  // equal.
   const auto states = [&](int step, int group) {
     return ReadText(Path("out/checkpoint-" + std::to_string(step) +
                          "/states-00001-of-00001-group-0000" + std::to_string(group) +
@@ -266,8 +268,8 @@ TEST_F(LocalStepsTest, SavesTheSynchronizationPoint) {
   EXPECT_TRUE(std::filesystem::exists(Path("out/checkpoint-2/outer-00001-of-00001.safetensors")));
 }
 
-// k local steps send as many bytes as one reduction of gradients; the plan predicts these bytes and
-// the memory.
+// k local steps send as many bytes as one reduction of gradients. The plan predicts these bytes,
+// and the memory.
 TEST_F(LocalStepsTest, SendsOnceARound) {
   const auto told = [&](const std::string& out, const Words& words, int ranks) {
     Words command =
@@ -287,7 +289,7 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
                             4);
   const double numbers = 4 * 95000;  // of 382 KB of fp32
   EXPECT_EQ(plain.at("sent"), 0);
-  // The ordinary run sends the gradient sums of 8 steps.
+  // The ordinary run sends the sums of the gradients in each of 8 steps.
   const double sums = 8 * plain.at("states").get<double>();
   EXPECT_GT(sums, 8 * numbers / 2);
   EXPECT_EQ(local.at("sent").get<double>(), sums / 4);
@@ -295,20 +297,20 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   EXPECT_EQ(overlapped.at("sent"), local.at("sent"));
   EXPECT_NEAR(sharded.at("sent").get<double>(), sums / 4 / 2, 100);
   EXPECT_NEAR(sharded.at("outer").get<double>() * 8, sums / 4 / 2, 100);
-  // Bytes sent in the sp group and the world; outer_steps_test.cc checks the gradients that the dp
-  // group sends.
+  // These bytes are sent in the sp group and in the world; outer_steps_test.cc checks the gradients
+  // that the dp group sends.
   EXPECT_LT(local.at("others").get<double>(), 2 * plain.at("others").get<double>());
   EXPECT_LT(local.at("others").get<double>(), sums / 1000);
-  // Memory of the three runs: the weights x; x, their momentum m and the buffer that is sent; half
-  // of x and m.
+  // The memory of the three runs: the synchronized weights x; x, their momentum m and the buffer
+  // that is sent; half of x and m.
   for (const json& each : {local, overlapped, sharded})
     EXPECT_NEAR(each.at("held").get<double>(), each.at("predicted").get<double>(), 100);
   EXPECT_EQ(overlapped.at("predicted").get<double>(), 3 * local.at("predicted").get<double>());
   EXPECT_EQ(sharded.at("predicted"), local.at("predicted"));
 }
 
-// If a loss, or a gradient only, is not finite in one group, all groups skip the step: what follows
-// is the same on both, and no round counts the step.
+// If a loss, or only a gradient, is not finite in one group, all groups skip the step: the rest of
+// the run is the same for both faults, and no round counts the step.
 TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   for (const std::string fault : {"loss", "gradient"}) {
     SCOPED_TRACE(fault);
@@ -322,7 +324,8 @@ TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   }
 }
 
-// Under fp16 such a gradient is an overflow: all groups halve the loss scale.
+// With fp16, a gradient that is not finite in one group is an overflow: all groups halve the loss
+// scale.
 TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
   const CommandResult result = Faulty("gradient", "overflow", {"fp16=true"});
   ASSERT_THAT(result, Succeeds());
@@ -334,7 +337,7 @@ TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
   ExpectTheSecondLeftOut("overflow");
 }
 
-// A checkpoint from before these keys existed counts as one with their defaults.
+// A checkpoint written before these keys existed resumes as one with their default values.
 TEST_F(LocalStepsTest, OlderCheckpointsResume) {
   Write("older.lua", R"lua(
     local moonring = require "moonring"

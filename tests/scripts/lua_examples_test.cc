@@ -1,5 +1,5 @@
-// Those of scripts/examples that define a loss or inspect a model: the numbers are the same on any
-// number of ranks, and equal those of another implementation.
+// The scripts of scripts/examples that define a loss or inspect a model: their numbers do not
+// depend on the number of ranks, and equal those of another implementation.
 
 #include <cmath>
 #include <string>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class LuaExamplesTest : public Workplace {
  protected:
-  // The loss and the gradient norm of each of three steps, from the log.
+  // Returns the loss and the gradient norm of three steps, from the log.
   std::vector<double> Train(const std::string& script, const Words& options,
                             const Words& more) const {
     const std::string home = Runfile("tests/golden/stages"), out = "out" + std::to_string(++runs_);
@@ -35,14 +35,14 @@ class LuaExamplesTest : public Workplace {
     return numbers;
   }
 
-  // Allows fp32 rounding over three steps of AdamW.
+  // Compares numbers up to fp32 rounding over three steps of AdamW.
   static void ExpectSame(const std::vector<double>& numbers, const std::vector<double>& wanted) {
     ASSERT_EQ(numbers.size(), wanted.size());
     for (size_t i = 0; i < numbers.size(); ++i)
       EXPECT_NEAR(numbers[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << i;
   }
 
-  // Expects the same numbers on any number of ranks as on one.
+  // Checks that the numbers on several ranks equal `alone`, those of one rank.
   void ExpectSameOnAnyRanks(const std::string& script, const Words& keys,
                             const std::vector<double>& alone) const {
     const auto expect = [&](const Words& options, Words more) {
@@ -61,8 +61,7 @@ class LuaExamplesTest : public Workplace {
   mutable int runs_ = 0;
 };
 
-// The beginning of both reference scripts below: the keys of the examples, and a run with one
-// objective.
+// The start of both reference scripts: reads the examples' keys and runs one objective.
 constexpr char kOpen[] = R"lua(
   local moonring = require "moonring"
   local opt = moonring.flags { model = "", dir = "", template = "", batch = 1, steps = 1, lr = 1,
@@ -80,7 +79,7 @@ constexpr char kOpen[] = R"lua(
   end
 )lua";
 
-// Weights each target by the text of its token.
+// Reference: a loss that weights each target by the text of its token.
 constexpr char kWeighted[] = R"lua(
   local tokenizer = moonring.data.tokenizer(moonring.model.open(opt.model))
   local function weights(targets)
@@ -116,8 +115,8 @@ TEST_F(LuaExamplesTest, TokenWeights) {
   ExpectSameOnAnyRanks(script, keys, alone);
 }
 
-// The whole step as one micro-batch on one rank, with its loss in autograd's graph: -log of the
-// softmax of the pair's similarity over all other documents.
+// Reference: the whole step is one micro-batch on one rank, with its loss in autograd's graph: -log
+// of the softmax of the pair's similarity over all other documents.
 constexpr char kContrastive[] = R"lua(
   train {
     level = "sequence",
@@ -156,8 +155,8 @@ TEST_F(LuaExamplesTest, Contrastive) {
   ExpectSameOnAnyRanks(script, {"data=pairs"}, alone);
 }
 
-// The attention maps (probabilities) of a block are right if the block, computed from its weights
-// with these maps, gives what the model itself gives after the block.
+// Computes a block from its weights and the attention maps (probabilities); the maps are right if
+// the result equals what the model has after the block.
 constexpr char kBlock[] = R"lua(
   local moonring = require "moonring"
   local ops, maps = moonring.ops, moonring.safetensors.read("alone.safetensors").maps

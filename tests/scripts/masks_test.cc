@@ -1,6 +1,6 @@
-// Custom document masks from Lua: a shared prompt gives the results of its copies, with windows and
-// through chains of parents; the example of a prefix mask on any number of ranks; and invalid
-// masks.
+// Custom document masks in Lua: documents with a shared prompt give the same results as copies of
+// the prompt, also with windows and chains of parents; the example of a prefix mask does not depend
+// on the number of ranks; and invalid masks.
 
 #include <cmath>
 #include <regex>
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The common beginning of the scripts below: a model in fp64 and a custom objective.
+// The start of the scripts: a model in fp64 and a custom objective.
 constexpr char kBegin[] = R"lua(
   local moonring = require "moonring"
   local opt = moonring.flags { sp = 1, strategy = "zigzag-ring" }
@@ -37,8 +37,8 @@ class MasksTest : public Workplace {
   }
 };
 
-// The closed form: a document with a parent is a continuation of the parent's text, so its loss and
-// all gradients are those of documents that repeat the shared text.
+// A document with a parent continues the parent's text, so its loss and all gradients must equal
+// those of documents that repeat the shared text.
 constexpr char kShared[] = R"lua(
   local function text(first, tokens)
     local ids = {}
@@ -136,7 +136,7 @@ TEST_F(MasksTest, ASharedPromptGivesWhatItsCopiesGive) {
   }
 }
 
-// Two of three layers of Gemma 3 have a window of 7: a mask with the same window in these layers
+// Two of Gemma 3's three layers have a window of 7: a mask with the same window in these layers
 // changes nothing; a mask with windows in other layers does.
 TEST_F(MasksTest, LayersTakeTheirOwn) {
   const std::string gemma = Runfile("tests/golden/families/gemma3");
@@ -168,7 +168,7 @@ TEST_F(MasksTest, LayersTakeTheirOwn) {
 
 class PrefixMaskTest : public MasksTest {
  protected:
-  // All numbers of the lines that begin with "step".
+  // Returns all numbers in the output's lines that begin with "step".
   std::vector<double> Steps(const Words& options, const Words& more) const {
     const std::string home = Runfile("tests/golden/stages");
     Words words = options;
@@ -256,7 +256,8 @@ TEST_F(MasksTest, RefuseInvalidInput) {
   EXPECT_THAT(result.out, HasSubstr("all refused"));
 }
 
-// Otherwise ranks would wait for keys that other ranks do not send.
+// If masks differ between ranks, there is an error; otherwise ranks would wait for keys that are
+// never sent.
 TEST_F(MasksTest, RanksThatDifferAreReported) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 } } }

@@ -11,7 +11,7 @@ local function say(what, more)
   print(moonring.system.json_encode(line))
 end
 
--- A file of fp32 weights is converted here, not mapped.
+-- The file has fp32 weights: they are converted to new tensors, not mapped.
 local wide = moonring.model.load(checkpoint, { precision = "fp64" })
 say "loaded in fp64"
 wide:close()

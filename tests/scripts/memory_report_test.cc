@@ -1,5 +1,5 @@
-// memory_report compared with closed forms and with the kernel's numbers; and the messages of a run
-// that does not get the memory that it needs.
+// memory_report compared with closed forms and with the memory that the operating system reports;
+// and the messages of a run that cannot get the memory that it needs.
 
 #include <sys/resource.h>
 
@@ -21,11 +21,12 @@ using ::testing::MatchesRegex;
 
 constexpr int64_t kReportHidden = 384, kReportInner = 1536, kReportLayers = 6,
                   kReportVocabulary = 675;
-// The share of the kernel's number that may remain unexplained: pages, and allocations by
+// The fraction of the operating system's number that may be unexplained: pages, and allocations by
 // libraries, vary with the machine and the run.
 constexpr double kUnexplained = 0.2;
 
-// While this object is alive, processes that are started have an address space of this many bytes.
+// While this object exists, processes that are started may have an address space of this many
+// bytes.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(int64_t bytes) {
@@ -42,8 +43,8 @@ class AddressSpaceLimit {
 
 class MemoryReportTest : public Workplace {
  protected:
-  // A model of 14 million parameters, 57 MB: memory other than tensors (some MB for any model) is
-  // small compared with it.
+  // Writes a model of 14 million parameters (57 MB), so that memory other than tensors (some MB for
+  // any model) is small in comparison.
   MemoryReportTest() {
     uint32_t state = 1;
     StoredTensors weights;
@@ -79,8 +80,8 @@ class MemoryReportTest : public Workplace {
                 {"head_dim", kReportHidden / 4}});
   }
 
-  // The bytes that the host maps at its start, plus the model's file (mapped once as a whole and
-  // once by tensors).
+  // Returns the bytes of address space that the program maps at its start, plus the model's file
+  // (mapped once as a whole and once by tensors).
   int64_t MappedBytes() const {
     Write("size.lua",
           "for line in io.lines '/proc/self/status' do local kib = line:match 'VmSize:%s*(%d+)' if "
@@ -212,8 +213,8 @@ TEST_F(MemoryReportTest, AModelThatDoesNotFitIsReportedBeforeTheFirstStep) {
 
 TEST_F(MemoryReportTest, AStepThatDoesNotFitNamesThePartAndWhatLives) {
   WriteConfig("");
-  // Halfway between the memory of the backward (10 bytes per parameter) and that of the optimizer's
-  // step (17).
+  // The limit is halfway between the memory of the backward (10 bytes per parameter) and of the
+  // optimizer's step (17).
   const AddressSpaceLimit limit(MappedBytes() + 27 * parameters_ / 2);
   const CommandResult result = Run({"train", "config.yaml"});
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
@@ -241,7 +242,7 @@ TEST_F(MemoryReportTest, TheOtherRanksEndToo) {
   }
   const CommandResult of_second = second->Wait(), of_first = first.Wait();
   EXPECT_EQ(of_second.exit_code, 1) << of_second.Describe();
-  // The failed allocation is for a tensor or for oneDNN's own memory.
+  // The failed allocation may be a tensor's or one inside oneDNN.
   EXPECT_THAT(of_second.err, ContainsRegex("moonring: out of memory: .* for .* live\\)\n$"));
   EXPECT_FALSE(of_first.timed_out);
   EXPECT_EQ(of_first.exit_code, 1) << of_first.Describe();

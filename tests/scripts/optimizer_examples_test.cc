@@ -1,5 +1,5 @@
-// The examples of optimizers, a schedule and averaged weights (scripts/examples): each is compared
-// with a second implementation, and is the same on any number of ranks.
+// The examples of optimizers, a schedule and averaged weights (scripts/examples) equal a second
+// implementation, and do not depend on the number of ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ class OptimizerExamplesTest : public ResumedRuns {
     for (const auto& [name, tensor] : theirs)
       EXPECT_LE(RelativeDistance(ours.at(name).values, tensor.values), bound) << name;
   }
-  // The same command with a script in place of `train`.
+  // Returns the command with a script instead of `train`.
   Words By(const std::string& script, Words command) const {
     *std::find(command.begin(), command.end(), "train") = script;
     return command;
@@ -40,7 +40,7 @@ class OptimizerExamplesTest : public ResumedRuns {
       {"sp2zero3", {"sequence_parallel_size=2", "zero_stage=3"}, {}}};
 };
 
-// Compared with torch's Muon on tall, wide and square matrices. A bf16 product may be summed in
+// Compares tall, wide and square matrices with torch's Muon. A bf16 product may be summed in
 // another order on another machine, so the bound is a hundredth of the distance that a matrix has
 // moved.
 TEST_F(OptimizerExamplesTest, MuonIsTorchs) {
@@ -70,8 +70,8 @@ TEST_F(OptimizerExamplesTest, MuonIsTorchs) {
               Succeeds());
 }
 
-// In fp64, where no sum of gradients is so close to 0 that its sign could change. Muon
-// orthogonalizes in bf16, where another order of sums may change the rounding: the bound is a
+// In fp64, because there no sum of gradients is so close to 0 that its sign could change. Muon
+// orthogonalizes in bf16, where another order of sums may change the rounding: its bound is a
 // thousandth of the change of three steps.
 TEST_F(OptimizerExamplesTest, AreTheSameOnAnyRanks) {
   for (const std::string name : {"sign_sgd", "muon"}) {
@@ -106,8 +106,8 @@ TEST_F(OptimizerExamplesTest, TheScheduleRisesStaysAndFalls) {
   }
 }
 
-// The average is that of the weights in the checkpoints. The evaluation uses it, a resumed run
-// continues it bit for bit, and it is the same on any number of ranks.
+// The averaged weights equal the average of the checkpoints' weights. The evaluation uses them, a
+// resumed run is bit-identical, and they do not depend on the number of ranks.
 TEST_F(OptimizerExamplesTest, AveragedWeightsAreThoseOfTheCheckpoints) {
   const Words words = {"decay=0.6",           "max_steps=4",  "val_size=6",
                        "eval_strategy=steps", "eval_steps=2", "lr_scheduler_type=constant"};
@@ -127,15 +127,15 @@ TEST_F(OptimizerExamplesTest, AveragedWeightsAreThoseOfTheCheckpoints) {
   EXPECT_GT(RelativeDistance(Model("ema/checkpoint-4").begin()->second.values,
                              average.begin()->second.values),
             1e-5);
-  // Evaluations during training use the average, like the one at the end, when the average has
-  // replaced the model's weights.
+  // An evaluation during the training uses the average as well: it logs the same loss as the one at
+  // the end, when the average has replaced the model's weights.
   const double loss = ReadJson(Path("ema/eval_results.json")).at("eval_loss").get<double>();
   double logged = 0;
   for (const auto& line : Lines("ema")) {
     if (line.contains("eval_loss")) logged = line.at("eval_loss").get<double>();
   }
   EXPECT_NEAR(logged, loss, 1e-6);
-  // The training itself is unchanged.
+  // Averaging does not change the training itself.
   ASSERT_THAT(Train("plain", {"max_steps=4", "val_size=6", "lr_scheduler_type=constant"}),
               Succeeds());
   EXPECT_TRUE(ReadText(Path("plain/model.safetensors")) ==

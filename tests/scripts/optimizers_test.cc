@@ -1,6 +1,6 @@
-// Every optimizer that `optim` or a key of its own selects: a resumed run equals an uninterrupted
-// one bit for bit, the plan predicts the bytes of its state, and the docs name it. Also the errors
-// of optim_args. tests/trainer/rules tests the computations.
+// For every optimizer that `optim` or another key selects: a resumed run is bit-identical to an
+// uninterrupted one, the plan predicts the bytes of its state, and the documentation names it. Also
+// the errors of optim_args. tests/trainer/rules tests the computations.
 
 #include <sstream>
 #include <string>
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class OptimizersTest : public ResumedRuns {
  protected:
-  // The arguments "optim=lion_32bit", "use_muon=true", ..., one for each optimizer.
+  // Returns one argument for each optimizer: "optim=lion_32bit", "use_muon=true", ...
   Words All() const {
     Write("all.lua", R"lua(
       for _, row in ipairs(require("moonring.choices.optimizer_rows").rows) do
@@ -37,8 +37,8 @@ TEST_F(OptimizersTest, ResumeBitForBitAndKeepTheBytesOfThePlan) {
   ASSERT_GE(all.size(), 10u);
   for (const std::string& word : all) {
     const std::string name = word.substr(word.find('=') + 1) + word.substr(0, word.find('='));
-    // Without recompute the peak is in the backward; otherwise the optimizer's temporary memory
-    // would count.
+    // Without recompute the peak is in the backward; with it the optimizer's temporary memory would
+    // count.
     Words words = {word, "max_steps=3", "memory_report=true", "recompute=none"};
     if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
     ExpectResumes(name, words, {1});

@@ -1,4 +1,5 @@
-// output_dir, which only one run may use at a time, and leftover files in it.
+// Only one run may use an output_dir at a time; and what happens to files that other runs left in
+// it.
 
 #include <signal.h>
 #include <unistd.h>
@@ -40,8 +41,8 @@ TEST_F(OutputFolderTest, BelongsToOneRunAtATime) {
   EXPECT_FALSE(fs::exists(Path("out/run.lock")));
 }
 
-// The leftovers of a run that was killed at its start do not count as contents of the folder, and
-// are removed.
+// Files of a run that was killed at its start do not count as contents of the folder, and are
+// removed.
 TEST_F(OutputFolderTest, LeftoverFilesDoNotMatter) {
   Write("out/run.lock", "process 1 on elsewhere, since yesterday\n");
   Write("out/training_args.yaml.4711.tmp", "# Again");
@@ -53,8 +54,8 @@ TEST_F(OutputFolderTest, LeftoverFilesDoNotMatter) {
               FailsWith(2, HasSubstr("output_dir: other is not empty")));
 }
 
-// A start that is refused, for whatever reason and however late, leaves the folder unchanged: the
-// existing run can be resumed.
+// A start that is rejected, for whatever reason and however late, leaves the folder unchanged, so
+// that the existing run can be resumed.
 TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
   Write("data/dataset_info.json", R"({"broken": {"file_name": "broken.jsonl"}})");
   Write("data/broken.jsonl", "{oh");
@@ -88,7 +89,7 @@ TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
   EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), Succeeds());
 }
 
-// The leftovers of a run that was killed before its first checkpoint do not block a new run.
+// Logs of a run that was killed before its first checkpoint do not block a new run.
 TEST_F(OutputFolderTest, OnlyLogsAreBegunAgain) {
   for (const char* log : {"out/trainer_log.jsonl", "out/training_args.yaml", "out/train.log"})
     Write(log, "");
@@ -97,8 +98,8 @@ TEST_F(OutputFolderTest, OnlyLogsAreBegunAgain) {
   EXPECT_THAT(begun.err, HasSubstr("output_dir: out has only logs"));
 }
 
-// Repeating the same command resumes the run, as in LLaMA-Factory. For the folder of another run,
-// the error names the key that uses its checkpoint anyway.
+// Repeating the same command resumes the run, as in LLaMA-Factory. In the folder of another run,
+// the error names the key with which the run starts from that checkpoint anyway.
 TEST_F(OutputFolderTest, TheSameCommandResumes) {
   ASSERT_THAT(Train("out", {"max_steps=4", "save_steps=2"}), Succeeds());
   fs::remove_all(Path("out/checkpoint-4"));

@@ -1,7 +1,7 @@
-// Training over a packed base (quantization_bit), compared with training over the same base
-// unpacked beforehand: `export` with the same keys writes the dequantized numbers. The matrix
-// products use the same numbers, so losses, norms and adapters are bit-identical on the same number
-// of ranks.
+// Training an adapter over a packed (quantized) base model (quantization_bit) equals training over
+// the same base dequantized beforehand, which `export` writes with the same keys. Both use the same
+// numbers in matrix products, so losses, norms and adapters are bit-identical on the same number of
+// ranks.
 
 #include <cmath>
 #include <filesystem>
@@ -33,7 +33,7 @@ class PackedBaseTest : public Workplace {
     EXPECT_THAT(result.err, HasSubstr("not as its files have it"));
   }
 
-  // The losses and norms of the steps, and the adapter's bytes.
+  // A run's losses and norms by step, and the bytes of its adapter's file.
   struct Trained {
     std::vector<json> steps;
     std::string adapter;
@@ -67,8 +67,8 @@ class PackedBaseTest : public Workplace {
 
 const std::vector<std::string> kNf4 = {"quantization_bit=4"};
 
-// The weights that `export` writes have the properties of the code: nf4 has sixteen values per
-// block of 64, the largest unchanged; int8 has multiples of a 127th of a row's largest value. All
+// The weights that `export` writes are values of the quantized format: nf4 has sixteen values per
+// block of 64, whose largest is exact; int8 has multiples of a 127th of a row's largest value. All
 // other weights are unchanged.
 TEST_F(PackedBaseTest, MatricesOfBlocksAloneAreRounded) {
   Unpack("nf4", {"quantization_bit=4", "double_quantization=false"});
@@ -133,7 +133,7 @@ TEST_F(PackedBaseTest, EveryCode) {
   }
 }
 
-// bf16 weights are packed from and unpacked to bf16, and fp16 weights from and to fp16.
+// bf16 weights are quantized from bf16 and dequantized to bf16; likewise fp16.
 TEST_F(PackedBaseTest, InSixteenBits) {
   Unpack("nf4", {"quantization_bit=4", "bf16=true"});
   ExpectEqual("bf16", 1, kNf4, {"bf16=true"}, "nf4");
@@ -158,8 +158,8 @@ TEST_F(PackedBaseTest, ResumesBitByBit) {
               FailsWith(2, HasSubstr("quantization_bit")));
 }
 
-// The adapter is merged into the dequantized weights that it was trained with, so the exported
-// model answers as the adapter over the packed base does.
+// The adapter is merged into the dequantized weights with which it was trained, so the exported
+// model gives the results of the adapter over the quantized base.
 TEST_F(PackedBaseTest, ExportAndProbeAgree) {
   Train(1, "out", kNf4);
   Write("probe.json", R"({"input_ids": [5, 9, 77, 30, 2, 8], "labels": [5, 9, 77, 30, 2, 8],
@@ -177,8 +177,8 @@ TEST_F(PackedBaseTest, ExportAndProbeAgree) {
   EXPECT_GT(packed.at("grad_norm_total").get<double>(), 0);
 }
 
-// The quantized blocks of a GGUF file (Q4_1, Q8_0, ...) compared with the same file read as fp32;
-// the reference of DPO is the base without its adapter.
+// Training over the quantized blocks of a GGUF file (Q4_1, Q8_0, ...) equals training over the same
+// file read as fp32; DPO's reference is the base without its adapter.
 TEST_F(PackedBaseTest, BlocksOfAGgufFile) {
   const std::vector<std::string> keys = {"model_name_or_path=builtin:smollm2", "max_steps=1",
                                          "cutoff_len=32", "per_device_train_batch_size=1",
@@ -205,7 +205,7 @@ TEST_F(PackedBaseTest, TheReferenceIsTheBase) {
         R"({"pairs": {"file_name": "pairs.jsonl", "ranking": true, "columns": )"
         R"({"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"}}})");
   ExpectEqual("dpo", 2, kNf4, {"stage=dpo", "dataset=pairs", "max_steps=2"}, "nf4");
-  // ref_model is packed and the policy is not.
+  // ref_model is quantized and the policy is not.
   const auto with = [&](const std::string& out, std::vector<std::string> keys) {
     keys.insert(keys.end(), {"stage=dpo", "dataset=pairs", "max_steps=2"});
     return Train(1, out, keys);
@@ -237,7 +237,7 @@ TEST_F(PackedBaseTest, Refusals) {
               FailsWith(2, HasSubstr("expected an adapter")));
 }
 
-// Bytes in closed form: 4.127 bits per packed weight; the other weights as without packing.
+// Bytes in closed form: 4.127 bits per quantized weight; all other weights as without quantization.
 TEST_F(PackedBaseTest, PlanNamesBytesAndTheBuffer) {
   const CommandResult result = Run({"plan", "config.yaml", "quantization_bit=4"});
   ASSERT_THAT(result, Succeeds());

@@ -1,5 +1,5 @@
-// moonring plan, from a config.json alone: its numbers are compared with closed forms; the settings
-// that it proposes fit into memory; and a run that would not fit ends before it trains.
+// moonring plan with only a config.json: its numbers equal closed forms; the settings that it
+// proposes fit into memory; and a run that would not fit ends before it trains.
 
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-// A size in the format of the command.
+// Formats a size as the command does.
 std::string Shown(double bytes) {
   char text[32];
   const double gib = bytes / kGiB;
@@ -57,7 +57,7 @@ class PlanTest : public Workplace {
           "ulysses\n");
   }
 
-  // The size on the line of one component.
+  // Returns the size that the output has for one part of the memory.
   static std::string Part(const std::string& text, const std::string& part) {
     std::smatch found;
     return std::regex_search(text, found, std::regex("\n  " + part + " +([0-9.]+ [MG]iB)  "))
@@ -66,7 +66,8 @@ class PlanTest : public Workplace {
   }
 };
 
-// Tokens and operations for pairs whose prompt is half, and three quarters, of a document.
+// The plan prints tokens and operations for pairs with shared prefixes: prompts of half and of
+// three quarters of a document.
 TEST_F(PlanTest, SaysWhatSharedPrefixesLeave) {
   WriteQwen();
   const Words words = {"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "stage=dpo"};
@@ -121,7 +122,7 @@ TEST_F(PlanTest, OfAConfigAlone) {
                        (28 * block + 3584) / 28)));  // all but the embedding's and this block's
   EXPECT_EQ(Part(result.out, "checkpoints"),
             Shown(131072.0 / 8 * 3584 * 4));  // one block's input, in fp32
-  // The path of config.json itself, and a machine with less memory.
+  // The model is the path of a config.json, and the memory is smaller.
   const CommandResult file =
       Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "model_name_or_path=qwen/config.json"});
   ASSERT_THAT(file, Succeeds());
@@ -130,8 +131,8 @@ TEST_F(PlanTest, OfAConfigAlone) {
   ASSERT_THAT(tiny, Succeeds());
   EXPECT_THAT(tiny.out,
               AllOf(HasSubstr("none of these fits in 2.0 GiB per rank"), Not(HasSubstr("set:\n"))));
-  // With a long sequence the peak is at the end of the forward, when the inputs of all recomputed
-  // blocks are kept.
+  // With a long sequence the peak is at the end of the forward, when the saved inputs of all
+  // recomputed blocks exist.
   const CommandResult longer =
       Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "tokens=1000000"});
   ASSERT_THAT(longer, Succeeds());
@@ -154,14 +155,14 @@ TEST_F(PlanTest, TheTable) {
   ASSERT_THAT(all, Succeeds());
   for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather", "usp"})
     EXPECT_THAT(all.out, ContainsRegex(std::string("\n. +8  ") + strategy + " +as configured"));
-  // No memory is given, so the plan uses the memory of this machine.
+  // Without `memory` the plan uses this machine's memory.
   const CommandResult here = Run({"plan", "qwen.yaml", "tokens=1024", "device=cpu"});
   ASSERT_THAT(here, Succeeds());
   EXPECT_THAT(here.out, HasSubstr("8 ranks (cpu) with "));
 }
 
-// With the keys that the plan proposes, a run fits. On few layers a second rank saves more than any
-// offload.
+// A run with the keys that the plan proposes fits. With few layers, a second rank saves more than
+// any offload.
 TEST_F(PlanTest, WhatItProposesFits) {
   WriteModel("model");
   std::filesystem::remove(Path("model/model.safetensors"));
@@ -224,8 +225,8 @@ TEST_F(PlanTest, PublishedTables) {
   }
 }
 
-// Before training, a run that would not fit is refused with the prediction, the available memory
-// and the settings to change; or there is a warning; or no check.
+// Before training, a run that would not fit is rejected with the prediction, the available memory
+// and the settings to change. With other values of the key there is only a warning, or no check.
 TEST_F(PlanTest, ARunThatWouldNotFit) {
   WriteModel("model");
   WriteConfig();
@@ -259,8 +260,8 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
   EXPECT_THAT(fits.out + fits.err, Not(HasSubstr("predicted")));
 }
 
-// The settings that a refusal proposes do fit: documents of a few dozen tokens, forty of them in
-// one forward.
+// The settings that a rejection proposes do fit; forty documents of a few dozen tokens are in one
+// forward.
 TEST_F(PlanTest, ARefusalSaysWhatFits) {
   WriteModel("model");
   std::string rows;
@@ -282,7 +283,7 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   const CommandResult taken =
       Run({"train", "config.yaml", "memory_limit=210MB", "micro_batch_tokens=" + found[1].str()});
   ASSERT_THAT(taken, Succeeds());
-  // auto_find_batch_size selects such a value automatically.
+  // auto_find_batch_size selects a smaller value automatically.
   const CommandResult halved = Run({"train", "config.yaml", "memory_limit=210MB",
                                     "auto_find_batch_size=true", "output_dir=halved"});
   ASSERT_THAT(halved, Succeeds());

@@ -1,5 +1,5 @@
-// GRPO and related losses from a model's weights to their gradients: the same for any number of
-// ranks, any strategy and packing, and under ZeRO-3.
+// GRPO and related losses, from a model's weights to their gradients: the same with any number of
+// ranks, any strategy and packing, and ZeRO-3.
 
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ using nlohmann::json;
 
 class PolicyGradientTest : public InvarianceTest {
  protected:
-  // Each loss, with a reference that differs from the policy. The data are the data set's answers,
-  // and, for some losses, documents that leave a rank without a target.
+  // Returns a case for each loss, with a reference that differs from the policy. The documents are
+  // the data set's answers and, for some losses, documents that leave a rank without a target.
   std::vector<InvarianceCase> OwnCases() const {
     json keys, lacking;
     for (const InvarianceCase& each : Cases()) {
@@ -54,7 +54,8 @@ TEST_F(PolicyGradientTest, IsTheSameOnAnyRanks) {
   Compare({4, 4}, Plan(cases, "usp", true), 1e-10);
 }
 
-// The head is gathered for the reference and for the policy, also on a rank without a target.
+// With ZeRO-3 the head is gathered for the reference and for the policy, also on a rank without a
+// target.
 TEST_F(PolicyGradientTest, UnderZero3) {
   const std::vector<InvarianceCase> cases = OwnCases();
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));

@@ -1,5 +1,5 @@
-// do_predict and predict_with_generate: compared with LLaMA-Factory's runs of the same keys
-// (tests/golden/predict), on any number of ranks, and during training; and invalid settings.
+// do_predict and predict_with_generate equal LLaMA-Factory's runs with the same keys
+// (tests/golden/predict), on any number of ranks and during training; and invalid settings.
 
 #include <algorithm>
 #include <fstream>
@@ -20,7 +20,7 @@ constexpr const char* kScores[] = {"bleu-4", "rouge-1", "rouge-2", "rouge-l"};
 
 class PredictTest : public Workplace {
  protected:
-  // The keys of a golden case, with the paths of its files, and the output in `out`.
+  // Returns the keys of a golden case, with its files' paths; the run writes to `out`.
   json Keys(const std::string& name, const std::string& out) const {
     json keys = spec_.at("base");
     keys.update(spec_.at("cases").at(name));
@@ -45,7 +45,7 @@ class PredictTest : public Workplace {
     return ReadText(Path(out + "/generated_predictions.jsonl"));
   }
 
-  // Compares the numbers of NAME_results.json, except the timings.
+  // Compares the numbers of NAME_results.json, except timings.
   void CompareResults(const json& golden, const std::string& name, const std::string& out) const {
     const json ours = ReadJson(Path(out + "/" + name + "_results.json")),
                all = ReadJson(Path(out + "/all_results.json"));
@@ -55,8 +55,8 @@ class PredictTest : public Workplace {
       if (key.find("runtime") != std::string::npos || key.find("second") != std::string::npos ||
           key.find("time") != std::string::npos || key == "epoch")
         continue;
-      // The golden scores are for labels that end where an answer ends (make.py); LLaMA-Factory's
-      // own scores are for labels with the template's line break.
+      // The expected scores are computed from labels that end where the answer ends (make.py);
+      // LLaMA-Factory's own scores include the template's line break.
       const std::string score = key.substr(key.find('_') + 1);
       const json& scores = golden.at("of_answers");
       const double wanted = scores.contains(score) ? scores.at(score) : value;
@@ -85,8 +85,8 @@ TEST_F(PredictTest, WritesWhatLlamaFactoryWrites) {
   }
 }
 
-// Greedy and sampled generation write the same file, whichever rank generates which row, and
-// however many rows at a time.
+// Greedy and sampled generation write the same file, no matter which rank generates a row and how
+// many rows are generated at once.
 TEST_F(PredictTest, IsTheSameOnAnyRanks) {
   for (const json& how :
        {json{{"do_sample", false}},
@@ -110,7 +110,7 @@ TEST_F(PredictTest, IsTheSameOnAnyRanks) {
     compare({{"sequence_parallel_size", 2}, {"per_device_eval_batch_size", 4}});  // sp 2
     compare({{"zero_stage", 3}});
   }
-  // Sampled answers depend on the seed and the row only.
+  // Sampled answers depend only on the seed and the row.
   json keys = Keys("plain", "one");
   keys.update({{"temperature", 1.5}, {"top_k", 0}, {"top_p", 1.0}, {"seed", 7}});
   keys.erase("do_sample");
@@ -118,7 +118,7 @@ TEST_F(PredictTest, IsTheSameOnAnyRanks) {
   EXPECT_NE(Predictions("one"), Predictions("two"));
 }
 
-// skip_special_tokens: false keeps an answer's special tokens in the file.
+// With skip_special_tokens: false the file contains an answer's special tokens.
 TEST_F(PredictTest, SpecialTokensAreKeptWhereAsked) {
   json keys = Keys("plain", "out");
   keys["skip_special_tokens"] = false;
@@ -135,8 +135,8 @@ TEST_F(PredictTest, SpecialTokensAreKeptWhereAsked) {
   CompareResults(golden, "predict", "out");
 }
 
-// Evaluations during training, on one rank and on several: the four scores replace the loss, and
-// the best model can be selected by them; and the answers after the training.
+// Evaluations during training, on one rank and on several, have the four scores instead of the
+// loss, and the best model can be selected by a score. The training ends with predictions.
 TEST_F(PredictTest, EvaluatesWhileItTrains) {
   json keys = Keys("trained", "one");
   keys.update({{"eval_strategy", "steps"},
@@ -171,8 +171,8 @@ TEST_F(PredictTest, EvaluatesWhileItTrains) {
   EXPECT_EQ(Predictions("two"), Predictions("one"));
 }
 
-// The folder of a trained model may also receive the predictions; without do_train nothing else in
-// it changes.
+// Predictions may be written to the folder of a trained model; without do_train nothing else in it
+// changes.
 TEST_F(PredictTest, TrainsNothingWithoutDoTrain) {
   json keys = Keys("plain", "out");
   keys.erase("overwrite_output_dir");
@@ -214,7 +214,7 @@ TEST_F(PredictTest, RefusesWhatDoesNotGoTogether) {
   refused({{"eval_dataset", "nothing"}}, "nothing");
 }
 
-// nltk and rouge-chinese give a text a score of 100 against itself.
+// nltk and rouge-chinese give an answer that equals its label a score of 100.
 TEST_F(PredictTest, AnExactAnswerHas100) {
   Write("data/said.json", R"([{"instruction": "What of it?", "output": "An old map keeps it."}])");
   Write("data/dataset_info.json", R"({"said": {"file_name": "said.json"}})");

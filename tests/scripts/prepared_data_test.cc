@@ -1,4 +1,4 @@
-// `tokenized_path`, eval_on_each_dataset, dataloader_drop_last and group_by_length through the
+// The keys tokenized_path, eval_on_each_dataset, dataloader_drop_last and group_by_length in
 // commands.
 
 #include <algorithm>
@@ -41,8 +41,8 @@ class PreparedDataTest : public Workplace {
   }
 };
 
-// The data set is written by one run (on two ranks) and read by the next one, when the original
-// files do not exist any more: the curves are the same.
+// One run (on two ranks) writes the prepared data set, the next one reads it when the original
+// files no longer exist: the loss curves are the same.
 TEST_F(PreparedDataTest, IsWrittenThenRead) {
   const std::vector<std::string> keys = {"tokenized_path=kept", "val_size=2", "eval_strategy=steps",
                                          "eval_steps=2"};
@@ -61,7 +61,7 @@ TEST_F(PreparedDataTest, IsWrittenThenRead) {
 }
 
 // A streamed data set gives the same steps as one that is read as a whole in its order, over
-// several passes and after an interruption; the evaluation is the same.
+// several epochs and after an interruption; the evaluation is the same.
 TEST_F(PreparedDataTest, IsReadAsAStream) {
   ASSERT_THAT(Run({"preprocess", "config.yaml", "tokenized_path=kept", "val_size=2"}), Succeeds());
   const auto keys = [](std::vector<std::string> more) {
@@ -104,7 +104,7 @@ TEST_F(PreparedDataTest, PreprocessKeepsItToo) {
       FailsWith(2, HasSubstr("tokenized_path: kept has no split 'validation'")));
 }
 
-// Prints the examples of each step without training.
+// A script that prints the examples of each step without training.
 constexpr char kExamples[] = R"(
   local moonring = require "moonring"
   local run = moonring.run.open(moonring.config.command(arg))
@@ -132,7 +132,7 @@ class GroupByLengthTest : public PreparedDataTest {
     Write("data/rows.jsonl", rows);
   }
 
-  // The numbers of the first line, then those of each step.
+  // Returns the numbers of the output's first line, then those of each step.
   std::vector<std::vector<int>> Examples(std::vector<std::string> more) const {
     more.insert(more.begin(), {"examples.lua", "config.yaml", "num_train_epochs=2", "max_steps=-1",
                                "gradient_accumulation_steps=1", "overwrite_output_dir=true"});
@@ -149,7 +149,8 @@ class GroupByLengthTest : public PreparedDataTest {
   }
 };
 
-// 42 examples in steps of two: groups of five steps. Each epoch has its own order.
+// 42 examples in steps of two: groups of five steps have similar lengths. Each epoch has its own
+// order.
 TEST_F(GroupByLengthTest, StepsAreOfLikeLengths) {
   const auto plain = Examples({}), grouped = Examples({"group_by_length=true"});
   ASSERT_EQ(plain.size(), 43);
@@ -192,8 +193,8 @@ TEST_F(GroupByLengthTest, StepsAreTheSameOnAnyRanks) {
   }
 }
 
-// Lengths come from a column of tokenized_path's rows, by its name: tests/golden/tokenized/lengths
-// has such a column, which make.py set to 7 i mod 11 + 1.
+// Lengths are read from a named column of tokenized_path's rows: tests/golden/tokenized/lengths has
+// such a column, which make.py set to 7 i mod 11 + 1.
 TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
   const std::string kept = "tokenized_path=" + Runfile("tests/golden/tokenized/lengths");
   const auto in_order = [&](const std::vector<std::string>& more) {
@@ -270,7 +271,7 @@ TEST_F(PreparedDataTest, EvaluatesEachDataSet) {
   EXPECT_EQ(ReadJsonLines(Path("p.eval_few.jsonl")).size(), 3);
 }
 
-// Ten examples in batches of 4: two batches per epoch with drop_last, three without.
+// Ten examples in batches of 4 are two batches per epoch with drop_last, and three without.
 TEST_F(PreparedDataTest, DropsTheLastBatch) {
   const std::vector<std::string> keys = {"max_steps=-1", "num_train_epochs=2",
                                          "per_device_train_batch_size=4",

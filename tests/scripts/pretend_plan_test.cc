@@ -1,6 +1,6 @@
-// The prediction of `moonring plan` for a GPU's memory, compared with the peak of a run of two
-// steps on the pretend device. Every kind of run is covered, with shapes that are small enough for
-// a CPU but wide enough that tensors dominate.
+// Compares the memory that `moonring plan` predicts for a GPU with the peak of a run of two steps
+// on the pretend device (a simulated GPU). Every kind of run is covered, with shapes that are small
+// enough for a CPU but so wide that tensors dominate.
 //
 // Both numbers are bytes of tensors and of kernels' workspace, in blocks of 512 bytes as LibTorch's
 // allocator returns them. Both exclude cuBLAS's 32 MiB, CUDA's context, and memory that the
@@ -120,7 +120,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// Random values of a scale that keeps a product's elements about as large as its input's.
+// Returns random values whose scale makes a product's elements about as large as its input's.
 StoredTensor Random(std::vector<int64_t> dims, uint64_t* state) {
   StoredTensor tensor{.shape = std::move(dims)};
   int64_t numel = 1;
@@ -216,7 +216,7 @@ json Config(const Shape& s) {
 
 class PretendRuns : public Workplace {
  protected:
-  // Rows of more than `tokens` tokens, so that each example is truncated to the same length.
+  // Writes rows of more than `tokens` tokens, so that each example is truncated to the same length.
   void WriteRows(int64_t tokens) const {
     std::string answer, rows, pairs;
     for (int64_t word = 0; word < tokens; ++word) answer += " moon";
@@ -240,7 +240,7 @@ class PretendRuns : public Workplace {
     Write("data/dataset_info.json", info.dump());
   }
 
-  // The greatest peak of a run's ranks. `out` is the run's folder.
+  // Runs a case and returns the greatest peak of its ranks. `out` is the run's folder.
   double Peak(const Case& of, const std::string& products, const std::string& out) const {
     const std::string ranks = std::to_string(of.ranks);
     CommandOptions options =
@@ -263,7 +263,7 @@ class PretendRuns : public Workplace {
     WriteConfig(
         "per_device_train_batch_size: 1\nsave_strategy: no\n"
         "max_steps: " +
-        // Staging buffers are used alternately: from the third step on all of them are allocated.
+        // Two staging buffers are used alternately: only from the third step on are both allocated.
         std::string(of.keys.find("offload_optimizer") == std::string::npos ? "2" : "3") +
         "\n"
         "cutoff_len: " +
@@ -292,7 +292,7 @@ TEST_P(PretendPlanTest, IsPredicted) {
   EXPECT_NEAR(predicted / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
-// A run that skips its products takes as much memory as one that computes them.
+// A run that skips its matrix products takes as much memory as one that computes them.
 TEST_F(PretendRuns, ProductsChangeNothing) {
   for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"),
                                   std::string(kLora) + "\nuse_dora: true"}) {
@@ -303,8 +303,7 @@ TEST_F(PretendRuns, ProductsChangeNothing) {
 }
 
 // If the products of all experts are one grouped product, a step does not wait for the GPU. If each
-// expert has its own product, each layer waits in the forward, and once more when the backward
-// recomputes it.
+// expert has its own product, each layer waits in the forward, and once more in its recomputation.
 TEST_F(PretendRuns, GroupedExpertsAddNoWait) {
   const auto waits_of_step = [&](const Shape& shape, const std::string& kernels) {
     WriteRun({"", "", shape, 64, "bf16: true\noverwrite_output_dir: true"});

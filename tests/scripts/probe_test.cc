@@ -1,5 +1,5 @@
-// `moonring probe` compared with Transformers' numbers in fp64 (tests/golden/model), on one rank
-// and on ranks that share the sequence.
+// `moonring probe` equals Transformers in fp64 (tests/golden/model), on one rank and on ranks that
+// share the sequence.
 //
 // Bounds: fp64 differs from Transformers' fp64 by the order of sums only (1e-10 relative). fp32
 // differs by the rounding of a small model (2e-5 relative, 1e-5 in the loss), as Transformers' own
@@ -25,7 +25,7 @@ struct ProbedRanks {
   std::string mode;  // "": the default
 };
 
-// The greatest difference of two lists of numbers, relative to the second's largest number.
+// Returns the greatest difference of two lists of numbers, relative to the second's largest number.
 double Distance(const json& a, const json& b) {
   if (!a.is_structured())
     return std::fabs(a.get<double>() - b.get<double>()) /
@@ -96,7 +96,7 @@ TEST_F(ProbeTest, EveryModelOnOneRank) {
   }
 }
 
-// The second document of `packed` has no target; with such short documents and 3 ranks, some rank
+// The second document of `packed` has no target. Because the documents are short, one of 3 ranks
 // has no target at all.
 TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
   for (const char* mode : kModes) {
@@ -112,7 +112,8 @@ TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
   Compare("mha_untied", "one", {4, "ulysses"}, /*fp64=*/true);
 }
 
-// -n starts more ranks than one sp group needs: the second group changes nothing.
+// If -n starts more ranks than one sp group needs, the ranks of a second group do not change the
+// result.
 TEST_F(ProbeTest, RanksBesideTheGroupChangeNothing) {
   const json golden = Golden("gqa_tied", "packed");
   Write("in.json", golden.at("input").dump());
@@ -126,7 +127,7 @@ TEST_F(ProbeTest, RanksBesideTheGroupChangeNothing) {
       1e-10);
 }
 
-// A single target, in the last document: all ranks but one have no target.
+// With a single target, in the last document, only one rank has a target.
 TEST_F(ProbeTest, RanksWithoutATarget) {
   json input = Golden("gqa_tied", "packed").at("input");
   for (json& label : input.at("labels")) label = -100;
@@ -145,8 +146,7 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
   EXPECT_EQ(none.at("grad_norm_total"), 0);
 }
 
-// The golden gradients are fp64, and those of probe are read as fp32: 1e-6 allows for that
-// rounding.
+// The golden gradients are fp64, those that probe writes are fp32: 1e-6 allows for that rounding.
 TEST_F(ProbeTest, WritesTheGradientsThemselves) {
   for (const auto& [model, name] :
        {std::pair("uneven_6_3", "packed"), std::pair("gqa_tied", "packed_long")}) {
@@ -162,7 +162,8 @@ TEST_F(ProbeTest, WritesTheGradientsThemselves) {
   }
 }
 
-// Matmuls in bf16 keep 8 bits: the error is 2 % of a gradient's norm, and sp changes it little.
+// bf16 matmuls have 8 significant bits: gradients differ by 2 % of their norm, and sp changes that
+// little.
 TEST_F(ProbeTest, Bf16IsNearFp32) {
   const json golden = Golden("gqa_tied", "packed_long");
   for (const char* precision : {"bf16=true", "pure_bf16=true"}) {

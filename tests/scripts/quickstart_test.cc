@@ -1,5 +1,5 @@
-// The quickstart, shortened to one short step: SmolLM2 from the build, on two ranks, with an answer
-// before and after training. Then a conversation with the model.
+// The commands of the quickstart, shortened to one short step: trains SmolLM2, which is part of the
+// build, on two ranks, with an answer before and after the training; then chats with the model.
 
 #include <string>
 

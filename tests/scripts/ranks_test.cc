@@ -1,5 +1,5 @@
-// Runs of several processes that fail or are ended: their messages, the exit code, and that no
-// process remains.
+// Runs of several processes that fail or are killed: their messages, the exit code, and that no
+// process is left.
 //
 // The cause is printed first, in one line with its rank; lines of ranks that failed as a
 // consequence may follow. If a failure were not noticed, the other ranks would wait for at least an
@@ -34,7 +34,7 @@ class RanksTest : public Workplace {
 
   static constexpr char kTraining[] = "step 5/1000000";
 
-  // The lines of stderr of a launcher or a single process, without their "moonring: ".
+  // Returns the lines of stderr of a launcher or a single process, without their "moonring: ".
   static std::vector<std::string> Messages(const CommandResult& result) {
     std::vector<std::string> messages;
     std::istringstream text(result.err);
@@ -56,8 +56,8 @@ class RanksTest : public Workplace {
     return Await([&] { return std::none_of(pids.begin(), pids.end(), &Alive); });
   }
 
-  // Lua code that a rank runs first: it waits until all ranks have started. So the calls that
-  // follow meet within a short deadline, however long the start took.
+  // Returns Lua code that waits until all ranks have started. The calls after it then meet within a
+  // short deadline, however long the start took.
   static std::string Gate(const std::string& ranks) {
     return R"(
     local function exists(name) local file = io.open(name) return file and file:close() end
@@ -99,7 +99,7 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
   }
 }
 
-// Refused before any process is started, whichever launcher is used.
+// Too many ranks are rejected before any process starts, with either launcher.
 TEST_F(RanksTest, MoreRanksThanAMachineStarts) {
   const auto says =
       ::testing::AllOf(HasSubstr("100000 ranks are requested (sequence_parallel_size, "
@@ -148,8 +148,9 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
               FailsWith(2, HasSubstr("MASTER_PORT='99999'")));
 }
 
-// The waiting rank names the missing one. Each rank waits alone, and both run at the same time,
-// because the deadline is long: opening the store uses the same one.
+// A waiting rank's message names the missing rank. Two such ranks are tested at the same time,
+// because each waits for the whole deadline, which is long: connecting to the store uses the same
+// one.
 TEST_F(RanksTest, AMissingRank) {
   std::vector<std::unique_ptr<Command>> ranks;
   std::vector<std::string> ports;
@@ -166,8 +167,8 @@ TEST_F(RanksTest, AMissingRank) {
   EXPECT_THAT(ranks[1]->Wait(), FailsWith(1, HasSubstr("nobody answers at 127.0.0.1:" + ports[1])));
 }
 
-// A rank that fails is reported immediately, even rank 0, which the others need until they have
-// received its message, and even if another rank is busy and has not received it.
+// The failure of a rank is reported immediately, even if it is rank 0, which serves the store until
+// all others have received the message, and even if another rank is busy and has not received it.
 TEST_F(RanksTest, ABusyRankHidesNoFailure) {
   Write("busy.lua", R"(
     local moonring = require "moonring"
@@ -181,7 +182,8 @@ TEST_F(RanksTest, ABusyRankHidesNoFailure) {
   }
 }
 
-// The rank is alive but elsewhere, in a loop or waiting for a disk. The waiting rank names it.
+// A rank may be alive but never reach a call, because of a loop or a slow disk. The waiting rank's
+// message names it.
 TEST_F(RanksTest, ALiveRankThatMissesACallIsNamed) {
   Write("elsewhere.lua", Gate("3") + R"(
     local mesh = require "moonring".comm.mesh { deadline = 5 }
@@ -250,7 +252,8 @@ TEST_F(RanksTest, RanksThatTheGroupsDoNotDivide) {
               says(2, 3));
 }
 
-// An error of every rank is printed once; an error of one rank is printed with its number.
+// If all ranks have the same error, it is printed once; an error of one rank is printed with its
+// number.
 TEST_F(RanksTest, EachMessageOnce) {
   WriteConfig("template: smolm2");
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=2"}),

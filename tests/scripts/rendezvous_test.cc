@@ -1,5 +1,5 @@
-// Ranks that are connected, and unrelated programs on the same machine: which sockets these
-// programs can reach, and that the run ends as it would without them.
+// Other programs on the same machine try to connect to a run's ranks: which sockets they can reach,
+// and that the run is not affected.
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::Ne;
 using ::testing::Not;
 
-// Connects, works until a file "go" exists, and prints the sum over all ranks.
+// Connects the ranks, works until a file "go" exists, and prints the sum over all ranks.
 constexpr char kMeet[] = R"lua(
   local moonring = require "moonring"
   local mesh = moonring.comm.mesh { deadline = 120 }
@@ -52,7 +52,7 @@ struct Listener {
   int port;
 };
 
-// The listening TCP sockets of a process, on IPv4 and (with address 0) on IPv6.
+// Returns the listening TCP sockets of a process, on IPv4 and (with address 0) on IPv6.
 std::vector<Listener> ListenersOf(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::set<std::string> own;
@@ -78,8 +78,8 @@ std::vector<Listener> ListenersOf(pid_t pid) {
   return listeners;
 }
 
-// Whether a connection is accepted within a moment. (On loopback that happens immediately or
-// never.)
+// Returns whether a connection is accepted within a moment. (On loopback that happens immediately
+// or never.)
 bool LetsIn(const Listener& listener) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -93,7 +93,8 @@ bool LetsIn(const Listener& listener) {
   return in;
 }
 
-// Whether the socket finally refuses connections: creating a group opens it for a moment.
+// Returns whether the socket finally rejects connections. (It is open for a moment while a group is
+// created.)
 bool Shuts(const Listener& listener) {
   for (int tries = 0; tries < 1000; ++tries) {
     if (!LetsIn(listener)) return true;
@@ -102,7 +103,7 @@ bool Shuts(const Listener& listener) {
   return false;
 }
 
-// The address of the first interface that is up and not loopback; "" if there is none.
+// Returns the address of the first interface that is up and not loopback, or "".
 std::string FirstInterface() {
   ifaddrs* all = nullptr;
   EXPECT_EQ(getifaddrs(&all), 0);
@@ -126,7 +127,7 @@ class RendezvousTest : public Workplace {
 
   using Environment = std::map<std::string, std::string>;
 
-  // Starts ranks by hand; the variables of `of_rank` are added for each rank and take precedence.
+  // Starts ranks without a launcher; a rank's variables in `of_rank` take precedence.
   std::vector<std::unique_ptr<Command>> Start(const std::string& address,
                                               const std::vector<Environment>& of_rank) const {
     std::vector<std::unique_ptr<Command>> ranks;
@@ -150,13 +151,13 @@ class RendezvousTest : public Workplace {
       EXPECT_THAT(result.err, HasSubstr("sum 3"));
     }
   }
-  // Expects that ranks that are connected are not affected by what the test has done.
+  // Checks that connected ranks are not affected by what the test has done.
   void ExpectTheyResume(const std::vector<std::unique_ptr<Command>>& ranks) const {
     std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
     ExpectTheyEndWell(ranks);
   }
 
-  // The store of ranks with TORCHELASTIC_USE_AGENT_STORE=True, served as torchrun does. (The ranks
+  // Serves the store as torchrun does, for ranks with TORCHELASTIC_USE_AGENT_STORE=True. (The ranks
   // retry until they reach it.)
   c10::intrusive_ptr<c10d::TCPStore> ServeStore() const {
     c10d::TCPStoreOptions options;
@@ -166,7 +167,7 @@ class RendezvousTest : public Workplace {
     return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
   }
 
-  // The addresses on which rank 0 listens after two ranks have connected: for the store, and for
+  // The addresses on which rank 0 listens, after two ranks have connected, for the store and for
   // Gloo.
   struct Places {
     std::vector<uint32_t> store, ranks;
@@ -194,7 +195,7 @@ class RendezvousTest : public Workplace {
 TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   const BusyPort busy;
   CommandOptions options = Options({"-n", "3", "meet.lua"});
-  // These variables belong to another run; a launcher on one machine does not need them.
+  // These variables are another run's; the launcher must ignore them.
   options.environment.merge(Environment{{"MASTER_ADDR", "0.0.0.0"}, {"MASTER_PORT", busy.port()}});
   Command command(options);
   ASSERT_TRUE(command.WaitForOutput("rank 0 has met"));
@@ -217,7 +218,8 @@ TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   EXPECT_THAT(result.err, HasSubstr("[rank 2] sum 6"));
 }
 
-// Another program reaches the store: it can read and write there, but the ranks ignore its values.
+// Another program connects to the store: it can read and write there, but ranks ignore its values,
+// which are not signed.
 TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   const Environment token = {{"MOONRING_TOKEN", "0123456789abcdef"}};
   const auto ranks = Start("127.0.0.1", {token, token});
@@ -238,7 +240,8 @@ TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   ExpectTheyResume(ranks);
 }
 
-// The store outlives the ranks: however late one of them reads, it finds what the other wrote.
+// The store exists longer than the ranks, so each rank finds what the other has written, however
+// late it reads.
 TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
   Environment one = {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, two = one;
   one["MOONRING_TOKEN"] = "one";
@@ -260,7 +263,7 @@ TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("MOONRING_TOKEN is set, but empty")));
 }
 
-// torchrun's own store: every rank is a client, and signs what it writes.
+// With torchrun's own store every rank is a client, and signs what it writes.
 TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   const Environment environment = {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                    {"MOONRING_TOKEN", "0123456789abcdef"}};
@@ -278,7 +281,7 @@ TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   ExpectTheyResume(ranks);
 }
 
-// Processes that a script starts before its ranks are connected.
+// A script starts other processes before its ranks are connected; they inherit no sockets.
 TEST_F(RendezvousTest, TheLaunchersSocketsAreNotInherited) {
   Write("starts.lua", R"lua(
     for number in os.getenv "MOONRING_STORE":gmatch "%d+" do
@@ -294,7 +297,7 @@ TEST_F(RendezvousTest, TheLaunchersSocketsAreNotInherited) {
   EXPECT_THAT(result.err, Not(HasSubstr("socket:")));
 }
 
-// The store listens on the given address only.
+// The store listens only on the given address.
 TEST_F(RendezvousTest, ListensOnTheAddressThatIsGiven) {
   std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.2"};
   if (!FirstInterface().empty()) addresses.push_back(FirstInterface());
@@ -313,8 +316,9 @@ TEST_F(RendezvousTest, AWildcardIsEveryInterfaceForTheStoreAndTheFirstForGloo) {
   EXPECT_THAT(places.ranks, ElementsAre(inet_addr(FirstInterface().c_str())));
 }
 
-// An address such as that of a Kubernetes Service, which no interface of rank 0's machine has.
-// (Here it is not routed; the other rank connects by another address.)
+// MASTER_ADDR may be an address that no interface of rank 0's machine has, such as that of a
+// Kubernetes Service: rank 0 then listens on all interfaces. (The address is not routed here, so
+// the other rank connects to another one.)
 TEST_F(RendezvousTest, AnAddressThatIsNoInterfacesIsEveryInterface) {
   const Environment here = {{"GLOO_SOCKET_IFNAME", "lo"}};
   Environment service = here;
@@ -324,8 +328,7 @@ TEST_F(RendezvousTest, AnAddressThatIsNoInterfacesIsEveryInterface) {
   EXPECT_THAT(places.ranks, ElementsAre(htonl(INADDR_LOOPBACK)));
 }
 
-// A name such as Debian's /etc/hosts gives a machine: it does not look like loopback, but resolves
-// to it.
+// A machine's name may resolve to loopback without looking like it, as with Debian's /etc/hosts.
 TEST_F(RendezvousTest, ANameThatIsLoopbackHereIsEveryInterfaceForSeveralMachinesAlone) {
   const std::string name = "2130706433";  // 127.0.0.1
   EXPECT_THAT(MeetAndEnd(name, {{}, {}}).store, ElementsAre(0u));

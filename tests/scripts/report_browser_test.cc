@@ -27,7 +27,8 @@ class ReportBrowserTest : public Workplace {
  protected:
   ReportBrowserTest() : browser_(Path("profile")) {
     WriteModel("model");
-    // Real layouts, memory and data; then a longer log, like that of a run of some hours.
+    // Makes a page with real layouts, memory and data, and then with a longer log, like that of a
+    // run of some hours.
     WriteConfig(
         "max_steps: 3\nval_size: 2\neval_strategy: steps\neval_steps: 1\nmemory_report: true\n"
         "sequence_parallel_size: 2\nsample_prompt: who?\nsave_strategy: no\nlearning_rate: 1e-3");
@@ -92,7 +93,7 @@ class ReportBrowserTest : public Workplace {
     std::printf("picture  %s\n", path.c_str());
   }
 
-  // For each chart: the number of pixels of its canvas that have the color of the last line drawn.
+  // Returns for each chart the number of pixels of its canvas that have the color of the last line.
   json DrawnCharts() {
     return browser_.Evaluate(R"((() => [...charts].map((chart) => {
       const canvas = chart.figure.querySelector("canvas");
@@ -120,7 +121,7 @@ class ReportBrowserTest : public Workplace {
     for (const json& chart : charts) EXPECT_GT(chart.at("count"), 100) << chart;
   }
 
-  // A point of the plot in the chart with this title, in window coordinates.
+  // Returns a point of the plot in the chart with this title, in window coordinates.
   json InChart(const std::string& title, double x) {
     return browser_.Evaluate(R"((() => {
       const chart = [...charts].find((each) => each.figure.querySelector("figcaption")
@@ -159,7 +160,7 @@ TEST_F(ReportBrowserTest, AnswersTheMouse) {
   EXPECT_TRUE(browser_.Await(
       "[...charts][0].figure.querySelectorAll('.u-value')[0].textContent.startsWith('4,0')"));
   EXPECT_GT(std::stod(legend().get<std::string>()), 0.3);
-  // The mouse is dragged: all charts show these steps.
+  // Dragging the mouse over one chart zooms all charts to these steps.
   browser_.Mouse("mousePressed", middle["x"], middle["y"]);
   browser_.Mouse("mouseMoved", right["x"], right["y"]);
   browser_.Mouse("mouseReleased", right["x"], right["y"]);
@@ -169,7 +170,7 @@ TEST_F(ReportBrowserTest, AnswersTheMouse) {
   browser_.Evaluate("document.querySelector('.controls button').click()");
   EXPECT_TRUE(browser_.Await("[...charts].every(({plot}) => plot.scales.x.max > 2)"));
   EXPECT_TRUE(browser_.Await("[...charts][0].plot.scales.x.min < 100"));
-  // Logarithmic scale, and smoothing.
+  // The buttons for a logarithmic scale and for smoothing.
   browser_.Evaluate("[...charts][0].logButton.click()");
   EXPECT_EQ(browser_.Evaluate("[...charts][0].plot.scales.y.distr"), 3);
   browser_.Evaluate(

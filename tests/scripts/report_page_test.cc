@@ -1,4 +1,4 @@
-// report.html: the page that a run writes and the one that `moonring report` writes, compared with
+// report.html: the page that a run writes, and the one that `moonring report` writes, agree with
 // the run's own files.
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class ReportPageTest : public Workplace {
  protected:
   ReportPageTest() { WriteModel("model"); }
 
-  // The text of the element that contains a page's data.
+  // Returns the text of the page's element that contains its data.
   static std::string Island(const std::string& page) {
     const std::string begin = R"(<script type="application/json" id="runs">)";
     const size_t from = page.find(begin) + begin.size();
@@ -34,7 +34,7 @@ class ReportPageTest : public Workplace {
   }
   json Data(const std::string& path) const { return json::parse(Island(ReadText(Path(path)))); }
 
-  // Expects that each number of each line of trainer_log.jsonl is a point of its curve, and that
+  // Checks that each number of each line of trainer_log.jsonl is a point of its curve, and that
   // curves have no other points.
   void ExpectCurvesOf(const json& run, const std::vector<json>& lines) {
     const std::vector<std::string> no_curves = {"current_steps", "total_steps",  "epoch",
@@ -57,7 +57,7 @@ class ReportPageTest : public Workplace {
     EXPECT_EQ(found, wanted);
   }
 
-  // Expects that the spans of the ranks cover each token of each document once, and that the ranks'
+  // Checks that the spans of the ranks cover each token of each document once, and that the ranks'
   // work adds up to all causal pairs.
   void ExpectLayout(const json& micro, int contexts) {
     ASSERT_EQ(micro.at("contexts"), contexts);
@@ -119,7 +119,7 @@ TEST_F(ReportPageTest, ARunKeepsItUp) {
                   {"section", Setting(run, "learning_rate")->at("section")}}));
   EXPECT_EQ(Setting(run, "seed")->at("changed"), false);
 
-  // Steps 1 to 3 of both sp groups; a step's examples are distributed over the groups.
+  // Layouts of steps 1 to 3; a step's examples are distributed over the two sp groups.
   ASSERT_EQ(run.at("layouts").size(), 3);
   for (int step = 1; step <= 3; ++step) {
     const json& record = run.at("layouts")[step - 1];
@@ -138,7 +138,8 @@ TEST_F(ReportPageTest, ARunKeepsItUp) {
   EXPECT_EQ(rows[1].at("when"), "after");
   EXPECT_EQ(rows[1].at("prompt"), "who?");
 
-  // The same data from the files alone; for a killed run, up to its last complete line.
+  // `moonring report` gets the same data from the files; for a killed run, up to its last complete
+  // line.
   ASSERT_THAT(Run({"report", "out", "out=again.html"}), Succeeds());
   EXPECT_EQ(Data("again.html").at("runs"), data.at("runs"));
   std::string log = ReadText(Path("out/trainer_log.jsonl"));
@@ -149,7 +150,7 @@ TEST_F(ReportPageTest, ARunKeepsItUp) {
   EXPECT_EQ(killed.at("standing").at("step"), lines[lines.size() - 2].at("current_steps"));
 }
 
-// Writes neither the page nor the files that exist only for it.
+// With report_html: false neither the page nor the files that exist only for it are written.
 TEST_F(ReportPageTest, ReportHtmlFalseLeavesNothing) {
   WriteConfig("max_steps: 1\nreport_html: false");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
@@ -157,7 +158,7 @@ TEST_F(ReportPageTest, ReportHtmlFalseLeavesNothing) {
   EXPECT_FALSE(fs::exists(Path("out/layouts.jsonl")));
 }
 
-// If a page cannot be written, this is reported once, and the run is otherwise unaffected.
+// If the page cannot be written, this is reported once, and the run continues.
 TEST_F(ReportPageTest, AFullDiskEndsNoRun) {
   WriteConfig("max_steps: 3\nval_size: 2\neval_strategy: steps\neval_steps: 1\nsave_steps: 1");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
@@ -187,7 +188,7 @@ std::string Lines(int count) {
   return text;
 }
 
-// Text from a model or a file stays text.
+// Text from a model or a file is escaped, so that it cannot end an HTML element.
 TEST_F(ReportPageTest, TextEndsNoElement) {
   const std::string evil = R"x(</script><img src=x onerror="alert(1)"><!--<script>)x";
   fs::create_directories(Path("<b>&\"run/completions"));
@@ -248,7 +249,7 @@ TEST_F(ReportPageTest, SaysWhatIsWrong) {
               FailsWith(2, HasSubstr("run/data_report.json is a folder, expected a file")));
 }
 
-// Under --sandbox the command reads and writes below its permitted folders only.
+// With --sandbox the command reads and writes only in its permitted folders.
 TEST_F(ReportPageTest, IsConfined) {
   for (const std::string run : {"inside/run", "outside"}) {
     fs::create_directories(Path(run));

@@ -1,6 +1,6 @@
-// Runs that are resumed after a change: another spelling of the configuration, another path of the
+// Runs that resume after a change: another spelling of the configuration, another path of the
 // folder, an earlier checkpoint, other ranks or batches. Changes that would alter the results are
-// refused, and decisions that the run has made (the best checkpoint, its end) remain.
+// rejected, and what the run has decided (the best checkpoint, its end) is kept.
 
 #include <signal.h>
 
@@ -33,12 +33,12 @@ class ResumeChangesTest : public ResumedRuns {
     return numbers;
   }
   bool Has(const std::string& path) const { return fs::exists(Path(path)); }
-  // With a worse loss counted as better, the first evaluation is the best and remains so.
+  // The greater loss counts as better, so the first evaluation is the best and remains so.
   const Words first_is_best_ = {"val_size=6", "eval_strategy=steps", "eval_steps=1",
                                 "metric_for_best_model=loss", "greater_is_better=true"};
 };
 
-// training_args.yaml starts the same run again, for every kind of run.
+// The file training_args.yaml that a run writes can resume it, for every kind of run.
 TEST_F(ResumeChangesTest, TheRunsOwnConfigurationResumes) {
   struct Kind {
     std::string name;
@@ -66,7 +66,8 @@ TEST_F(ResumeChangesTest, TheRunsOwnConfigurationResumes) {
   }
 }
 
-// The vocabulary has grown because the template or the configuration has more tokens; restarts too.
+// The template or the configuration added tokens to the vocabulary; the run also continues after a
+// restart.
 TEST_F(ResumeChangesTest, AGrownVocabularyResumes) {
   ExpectResumes("template", {"template=llama3", "max_steps=3"}, {2});
   ExpectResumes("lora", {"template=llama3", "finetuning_type=lora", "max_steps=3"}, {2});
@@ -84,8 +85,8 @@ TEST_F(ResumeChangesTest, TheSamePathsAndSeedMayBeWrittenOtherwise) {
               Refuses("data_seed was 42, is 7"));
 }
 
-// A checkpoint of an older version that did not know a key, or accepted only its default, can be
-// resumed: its record of the configuration lacks the key.
+// A checkpoint of an older version, whose recorded configuration lacks a key (or knew only the
+// key's default), can be resumed.
 TEST_F(ResumeChangesTest, AKeyThatACheckpointLacksHadItsDefault) {
   Write("between.lua", R"(
     local config = require "moonring.config"
@@ -120,7 +121,7 @@ TEST_F(ResumeChangesTest, AKeyThatACheckpointLacksHadItsDefault) {
             " | enable_thinking was nothing, is true\n");
 }
 
-// The folder is moved: the best checkpoint is found, and kept, at the new path.
+// When the run's folder has moved, the best checkpoint is found, and kept, at the new path.
 TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
   const Words words = first_is_best_ + Words{"load_best_model_at_end=true", "save_total_limit=2"};
   ASSERT_THAT(Train("out", words + Words{"max_steps=3"}), Succeeds());
@@ -132,7 +133,7 @@ TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
               Succeeds());
   EXPECT_TRUE(Has("moved/checkpoint-1/manifest.json") && Has("moved/checkpoint-5/manifest.json"));
   EXPECT_TRUE(ReadText(Path("moved/model.safetensors")) == best);
-  // When resuming into another folder, the best checkpoint stays in the old one.
+  // When a run resumes into another folder, the best checkpoint stays in the old one.
   ASSERT_THAT(
       Train("other", words + Words{"max_steps=6", "resume_from_checkpoint=moved/checkpoint-5"}),
       Succeeds());
@@ -141,7 +142,7 @@ TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
             (std::vector<int>{1, 2, 3, 4, 5, 6}));  // with what was logged before
 }
 
-// The best checkpoint is missing: the last model is written anyway.
+// If the best checkpoint is missing, the last model is written instead.
 TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
   const Words words = first_is_best_ + Words{"load_best_model_at_end=true"};
   ASSERT_THAT(Train("out", words + Words{"max_steps=2"}), Succeeds());
@@ -155,7 +156,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
                         "it was not saved, or is not there any more; the one after the last"));
   EXPECT_TRUE(ReadText(Path("out/model.safetensors")) ==
               ReadText(Path("out/checkpoint-3/model.safetensors")));
-  // The same with a disk that is too full for a checkpoint but not for the model.
+  // The same if the disk is too full for a checkpoint but not for the model.
   CommandOptions options = Options(CommandOf("full", words + Words{"max_steps=2"}));
   options.largest_file = 600'000;
   const CommandResult full = RunMoonring(options);
@@ -164,7 +165,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
   EXPECT_TRUE(Has("full/model.safetensors"));
 }
 
-// A non-finite evaluation is never the best, and a run that had one can be resumed.
+// An evaluation that is not finite is never the best, and a run that had one can be resumed.
 TEST_F(ResumeChangesTest, ANonFiniteEvaluationIsNeverTheBest) {
   StoredTensors weights = TinyWeights();
   for (float& value : weights.at("model.norm.weight").values)
@@ -185,7 +186,7 @@ TEST_F(ResumeChangesTest, TheStepsEndWhereTheyWould) {
   ASSERT_THAT(Train("out", {"max_steps=6", "resume_from_checkpoint=true", "ignore_data_skip=true"}),
               Succeeds());
   EXPECT_EQ(StepNumbers("out"), (std::vector<int>{1, 2, 3, 4, 5, 6}));
-  // From then on it is a run like any other.
+  // The run then continues like any other.
   ASSERT_THAT(Train("out", {"max_steps=8", "resume_from_checkpoint=true"}), Succeeds());
   EXPECT_EQ(StepNumbers("out"), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}));
   const Words stream = {"streaming=true", "buffer_size=7"};
@@ -194,7 +195,7 @@ TEST_F(ResumeChangesTest, TheStepsEndWhereTheyWould) {
                                              "ignore_data_skip=true"}),
               Succeeds());
   EXPECT_EQ(StepNumbers("stream"), (std::vector<int>{1, 2, 3, 4, 5}));
-  // A run that ended by early stopping has ended, too.
+  // A run that ended by early stopping also counts as ended.
   const Words early = first_is_best_ + Words{"early_stopping_steps=2", "max_steps=9"};
   ASSERT_THAT(Train("early", early), Succeeds());
   const std::string model = ReadText(Path("early/model.safetensors"));
@@ -203,7 +204,7 @@ TEST_F(ResumeChangesTest, TheStepsEndWhereTheyWould) {
   EXPECT_TRUE(ReadText(Path("early/model.safetensors")) == model);
 }
 
-// Resuming from an earlier checkpoint: later checkpoints then belong to another run.
+// After resuming from an earlier checkpoint, the later checkpoints belong to an abandoned run.
 TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   ASSERT_THAT(Train("out", {"max_steps=6"}), Succeeds());
   ASSERT_THAT(Train("out", {"max_steps=4", "learning_rate=1e-4",
@@ -216,14 +217,14 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   EXPECT_THAT(on.err, AllOf(HasSubstr("passed over: out/checkpoint-6: of an earlier run"),
                             HasSubstr("goes on after step 4, from out/checkpoint-4")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
-  // A refused start changes nothing.
+  // A start that is rejected changes nothing.
   EXPECT_THAT(Train("out", {"max_samples=9", "max_steps=4", "learning_rate=1e-4",
                             "resume_from_checkpoint=out/checkpoint-1"}),
               Refuses("max_samples was nothing, is 9"));
   EXPECT_THAT(
       Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err,
       HasSubstr("goes on after step 5, from out/checkpoint-5"));
-  // A restart after a failure does not resume from the abandoned checkpoints either.
+  // A restart after a failure does not use the abandoned checkpoints either.
   ASSERT_THAT(Train("killed", {"max_steps=4"}), Succeeds());
   const Words started = CommandOf("killed", {"max_steps=12", "save_steps=30", "max_restarts=1",
                                              "resume_from_checkpoint=killed/checkpoint-1"});
@@ -238,7 +239,8 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
                                    HasSubstr("passed over: killed/checkpoint-4: of an earlier run"),
                                    HasSubstr("goes on after step 1, from killed/checkpoint-1")));
   EXPECT_EQ(StepNumbers("killed").size(), 12u);
-  // Interrupted before it saved anything: the checkpoint that both runs share counts as its own.
+  // If the resumed run is interrupted before it saves anything, the checkpoint that it started from
+  // counts as its own.
   ASSERT_THAT(Train("short", {"max_steps=5"}), Succeeds());
   ASSERT_THAT(Train("short", {"max_steps=4", "save_strategy=no",
                               "resume_from_checkpoint=short/checkpoint-3"}),
@@ -250,8 +252,7 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
                                HasSubstr("goes on after step 3")));
 }
 
-// A loss with a term over a group of examples: the split of a step into batches changes its
-// numbers.
+// The loss has a term over a group of examples, so it depends on how a step is split into batches.
 TEST_F(ResumeChangesTest, GroupsOfALossStayWhatTheyWere) {
   const Words kto = {"stage=kto", "dataset=judged"};
   ASSERT_THAT(Train("kto", kto + Words{"max_steps=2"}), Succeeds());
@@ -273,8 +274,8 @@ TEST_F(ResumeChangesTest, GroupsOfALossStayWhatTheyWere) {
   EXPECT_THAT(Train("sft", other), Succeeds());
 }
 
-// A stream over another number of ranks has the same examples in the same order; its rows and its
-// template must be those that were read before.
+// On another number of ranks, a stream gives the same examples in the same order; its rows and its
+// template must be unchanged.
 TEST_F(ResumeChangesTest, AStreamResumesOnOtherRanks) {
   const Words words = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5",
                        "max_steps=12"};
@@ -295,7 +296,7 @@ TEST_F(ResumeChangesTest, AStreamResumesOnOtherRanks) {
   KeepUpTo("dp2", 9, "back");
   ASSERT_THAT(Train("back", words + Words{"resume_from_checkpoint=true"}), Succeeds());
   expect_same_losses("back");
-  // With several worker lanes the batches are taken in turn, so the batch size determines the
+  // With several workers the batches are taken from each in turn, so the batch size determines the
   // order.
   const Words lanes = words + Words{"dataloader_num_workers=2", "max_steps=2"};
   ASSERT_THAT(Train("lanes", lanes), Succeeds());
@@ -327,8 +328,8 @@ TEST_F(ResumeChangesTest, AStreamsRowsAndTemplateAreThoseThatWereRead) {
   EXPECT_THAT(Train("out", on + Words{"dataset_dir=elsewhere"}), Succeeds());
 }
 
-// save_strategy: best saves when an evaluation is the best so far. Intervals that are fractions of
-// all steps must be multiples of one another.
+// save_strategy: best saves whenever an evaluation is the best so far. Intervals given as fractions
+// of all steps must be multiples of one another.
 TEST_F(ResumeChangesTest, SavesTheBest) {
   const Words words = {"val_size=6",         "eval_strategy=steps",         "eval_steps=1",
                        "save_strategy=best", "load_best_model_at_end=true", "max_steps=4"};
@@ -362,8 +363,8 @@ TEST_F(ResumeChangesTest, SavesTheBest) {
               FailsWith(2, HasSubstr("save_steps 0.5 must be a multiple of eval_steps 0.3")));
 }
 
-// A scheduler's signal reaches the process group (each rank gets it twice then) or one rank only;
-// or it comes before there is anything to save.
+// A scheduler's signal reaches the process group (so that each rank gets it twice) or only one
+// rank; or it comes before there is anything to save.
 TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   const Words words = {"max_steps=100000", "save_strategy=no", "per_device_train_batch_size=1"};
   for (const bool group : {true, false}) {
@@ -404,7 +405,7 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
                                  Not(HasSubstr("resume_from_checkpoint")))));
 }
 
-// A run does not train on reference log-probs that differ from those that were written.
+// Training is rejected if the stored reference log-probs differ from those that were written.
 TEST_F(ResumeChangesTest, KeptReferencesAreThoseThatWereWritten) {
   const Words words = {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true"};
   ASSERT_THAT(Train("out", words + Words{"max_steps=1"}), Succeeds());

@@ -1,5 +1,5 @@
-// Runs that resume from a checkpoint, compared with the same runs without interruption: weights bit
-// for bit, every line of the log, the evaluations; and invalid resumes.
+// Runs that resume from a checkpoint equal the same runs without interruption: bit-identical
+// weights, every line of the log, the evaluations. Also invalid resumes.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,8 +28,8 @@ using ::testing::Not;
 
 class ResumeTest : public ResumedRuns {};
 
-// Interrupted in the first and the second epoch, with evaluations in between, and the best
-// checkpoint kept.
+// Interrupted in the first and in the second epoch, with evaluations, and with the best checkpoint
+// kept.
 TEST_F(ResumeTest, FullFineTuningResumesBitForBit) {
   ExpectResumes("full",
                 {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1",
@@ -68,7 +68,7 @@ TEST_F(ResumeTest, EveryStageResumesBitForBit) {
   ExpectResumes("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
 }
 
-// In the middle of the first and of the second epoch.
+// Interrupted in the middle of the first and of the second epoch.
 TEST_F(ResumeTest, OrdersByLengthResumeBitForBit) {
   ExpectResumes("grouped", {"group_by_length=true", "max_samples=20", "num_train_epochs=2"},
                 {2, 7});
@@ -130,7 +130,7 @@ TEST_F(ResumeTest, AnyPlaceOfStatesResumesBitForBit) {
       {"-n", "2"});
 }
 
-// The same examples in the same order, summed in another order: the difference is rounding only.
+// The same examples in the same order are summed in another order: results differ only by rounding.
 TEST_F(ResumeTest, ResumesOnOtherRanks) {
   ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());
   const json lines = Steps("whole");
@@ -185,15 +185,16 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
             HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
             HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
-  // There is nothing left to train, but checkpoints beyond a lower limit are still removed.
+  // There is nothing left to train, but checkpoints in excess of a lower save_total_limit are
+  // removed.
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true", "save_total_limit=1"}),
               Succeeds());
   EXPECT_TRUE(fs::exists(Path("out/checkpoint-4")));
   EXPECT_FALSE(fs::exists(Path("out/checkpoint-2")) || fs::exists(Path("out/checkpoint-3")));
 }
 
-// A run in the folder of an older run that ended before its first checkpoint: the older run's
-// checkpoints do not count as its own.
+// A folder has checkpoints of an older run; a new run that ended before its first checkpoint does
+// not count them as its own.
 TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
   ASSERT_THAT(Train("out", {"max_steps=1", "save_strategy=no", "overwrite_output_dir=true"}),
@@ -206,7 +207,7 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
   EXPECT_EQ(Steps("out").size(), 4);
-  // save_total_limit counts the run's own checkpoints only.
+  // save_total_limit counts only the run's own checkpoints.
   ASSERT_THAT(Train("limit", {"max_steps=3", "save_steps=3"}), Succeeds());
   ASSERT_THAT(Train("limit", {"max_steps=2", "save_steps=2", "overwrite_output_dir=true"}),
               Succeeds());
@@ -218,7 +219,7 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
       EXPECT_TRUE(fs::exists(Path(std::string("limit/") + kept))) << kept << " after " << steps;
     EXPECT_EQ(fs::exists(Path("limit/checkpoint-2")), steps == std::string("max_steps=4"));
   }
-  // A refused start leaves an empty folder empty.
+  // A start that is rejected leaves an empty folder empty.
   EXPECT_EQ(Train("other", {"max_steps=1", "dataset=unknown"}).exit_code, 2);
   ASSERT_THAT(Train("other", {"max_steps=1"}), Succeeds());
 }
@@ -259,8 +260,8 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   EXPECT_EQ(Steps("alone").size(), 2);
 }
 
-// max_restarts: killed ranks are started again, by a launcher that exists even for a single rank; a
-// sandbox does not prevent the ranks from detecting the restart.
+// With max_restarts, killed ranks are started again by a launcher, which exists even for a single
+// rank. In a sandbox the ranks can detect the restart too.
 TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"),
            fs::copy_options::recursive);  // a sandbox follows links, and runfiles are links
@@ -295,8 +296,8 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
   }
 }
 
-// In the folder of an older run: its checkpoints are not taken for those of the restarted run.
-// Under torchrun, torchrun restarts the ranks, and the message says so.
+// In the folder of an older run, a restart does not use the older run's checkpoints. Under
+// torchrun, torchrun restarts the ranks, and the message says so.
 TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   const Words words = {"max_steps=20", "save_strategy=no", "max_restarts=1"};
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
@@ -322,9 +323,9 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   EXPECT_THAT(second.err, HasSubstr("goes on after step 2, from torchrun/checkpoint-2"));
 }
 
-// kill -9 at random moments, of the command or of one of its ranks, in training and while saving:
-// each time the run resumes from the last complete checkpoint. It saves at each step, so that many
-// kills hit a save. MOONRING_KILLS is the number of kills of each kind.
+// kill -9 at random moments, of the command or of one rank, in training and while saving: each time
+// the run resumes from the last complete checkpoint. It saves at each step, so that many kills hit
+// a save. MOONRING_KILLS is the number of kills of each kind.
 TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   const char* asked = std::getenv("MOONRING_KILLS");
   const int wanted = asked != nullptr ? std::atoi(asked) : 2;
@@ -354,7 +355,7 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
           ranks.empty() || random() % 2 == 0 ? command.pid() : ranks[random() % ranks.size()];
       if (Alive(victim)) ++kills, kill(victim, SIGKILL);
       command.Wait();
-      if (!fs::exists(Path(again))) continue;  // it had not come so far
+      if (!fs::exists(Path(again))) continue;  // it was not reached yet
       for (const auto& entry : fs::directory_iterator(Path(again))) {
         const bool is_good = entry.path().filename().string().rfind("checkpoint-", 0) == 0 &&
                              !entry.path().has_extension();
@@ -410,8 +411,8 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));
 }
 
-// At some moment the disk becomes full, and later there is room again: the log waits, failed saves
-// are reported, and no line is lost.
+// The disk becomes full at some moment, and later has room again: log lines are held back, failed
+// saves are reported, and no line is lost.
 TEST_F(ResumeTest, AWhollyFullDiskEndsNoTraining) {
   constexpr int64_t kRoom = int64_t{1} << 40;
   CommandOptions options =

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_SCRIPTS_RESUMED_RUNS_H_
 #define MOONRING_TESTS_SCRIPTS_RESUMED_RUNS_H_
 
-// Runs of `train` that are interrupted and resumed, compared with the same runs without
+// Interrupts and resumes runs of `train`, and compares them with the same runs without
 // interruption.
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace moonring::testing {
 
 class ResumedRuns : public Workplace {
  protected:
-  // The command for the small model and data for which LLaMA-Factory's numbers are recorded too.
+  // Returns a command with the small model and data of tests/golden/stages.
   Words CommandOf(const std::string& out, const Words& more, const Words& options = {}) const {
     const std::string home = Runfile("tests/golden/stages");
     return options +
@@ -37,8 +37,8 @@ class ResumedRuns : public Workplace {
                  "weight_decay=0.1"} +
            more;
   }
-  // The same command run by paused.lua: it waits before each of `steps` (for example "7,31") until
-  // LetGo allows that step.
+  // Returns the command started by paused.lua: it waits before each of `steps` (for example "7,31")
+  // until LetGo allows that step.
   Words Paused(const std::string& steps, Words command) const {
     const auto train = std::find(command.begin(), command.end(), "train");
     *train = Runfile("tests/scripts/paused.lua");
@@ -51,7 +51,7 @@ class ResumedRuns : public Workplace {
     return Run(CommandOf(out, more, options));
   }
 
-  // The entries of a log without the fields that depend on the clock or the machine.
+  // Returns the entries of a log without fields that depend on the clock or the machine.
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {
     nlohmann::json kept = nlohmann::json::array();
     for (nlohmann::json entry : entries) {
@@ -104,7 +104,7 @@ class ResumedRuns : public Workplace {
     EXPECT_EQ(WithoutClocks(state_a.at("log_history")), WithoutClocks(state_b.at("log_history")));
   }
 
-  // Makes an interrupted run: keeps what the run had written up to a step.
+  // Makes an interrupted run from a whole one: copies what that run had written up to a step.
   void KeepUpTo(const std::string& from, int step, const std::string& to) const {
     std::filesystem::create_directories(Path(to));
     for (const auto& entry : std::filesystem::directory_iterator(Path(from))) {

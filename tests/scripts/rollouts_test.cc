@@ -1,7 +1,7 @@
 // Stages that train on rewards: grpo, rloo and online_dpo, on completions that the model generates
-// in the run. They give the same numbers on any number of ranks and with batches of any size, and
-// resume bit for bit after a kill; the stage equals the same loss written in Lua
-// (scripts/grpo.lua); and the effects of a reward function that fails.
+// in the run. Numbers are the same on any number of ranks and with any batch size, and a run
+// resumes bit-identically after a kill. grpo equals the same loss written in Lua
+// (scripts/grpo.lua). Also reward functions that fail.
 
 #include <cmath>
 #include <map>
@@ -17,7 +17,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Two rewards: the share of vowels, and whether a word from the row's own column occurs.
+// Two rewards: the fraction of vowels, and whether a word from the row's own column occurs.
 constexpr char kRewards[] = R"lua(
 return {
   { name = "vowels", each = function(row)
@@ -31,7 +31,7 @@ class Rollouts : public ResumedRuns {
  protected:
   Rollouts() { Write("rewards.lua", kRewards); }
 
-  // Three steps of 4 prompts with 4 completions each.
+  // Returns the keys for three steps of 4 prompts with 4 completions each.
   static Words Grpo(const Words& more = {}) {
     return Words{"stage=grpo",
                  "reward_funcs=rewards.lua",
@@ -46,7 +46,7 @@ class Rollouts : public ResumedRuns {
            more;
   }
 
-  // The completions of a rollout with their rewards.
+  // Returns the completions of a rollout, with their rewards.
   std::vector<json> Completions(const std::string& out, int rollout = 0) const {
     char name[32];
     snprintf(name, sizeof name, "%05d", rollout);
@@ -112,7 +112,7 @@ TEST_F(Rollouts, AreTheSameOnAnyRanksAndInAnyBatches) {
   }
 }
 
-// Every loss, with all options that it can be combined with.
+// Each loss is tested with all options that it can be combined with.
 TEST_F(Rollouts, TrainWithEachLossOnAnyRanks) {
   const std::vector<Words> losses = {
       {"loss_type=grpo", "beta=0.1", "num_iterations=2", "max_steps=4"},
@@ -153,7 +153,7 @@ TEST_F(Rollouts, OtherRewardsAreAnotherRun) {
               FailsWith(2, HasSubstr("reward_funcs was ")));
 }
 
-// The stage's loss compared with the script's, on the same completions.
+// The stage's loss equals the script's on the same completions.
 TEST_F(Rollouts, TheStageTrainsAsTheScript) {
   Write("letters.lua", R"lua(
 return { letters = function(batch)

@@ -1,6 +1,5 @@
-// moe_aux_loss_coef in dpo and kto: the loss and all gradients of a step compared with TRL's
-// trainers (tests/golden/router_balance), on one rank, with sp 2, with dp 2 and with sharded
-// weights.
+// moe_aux_loss_coef in dpo and kto: the loss and all gradients of a step equal those of TRL's
+// trainers (tests/golden/router_balance), on one rank, with sp 2, with dp 2 and with ZeRO-3.
 //
 // Both compute in fp64, except the router's softmax, which Transformers computes in fp32. The
 // bounds are 2e-6 of a gradient (5e-7 is observed) and 1e-8 of the loss. Between numbers of ranks
@@ -24,7 +23,7 @@ class RouterBalanceTest : public Workplace {
     StoredTensors gradients;
   };
 
-  // Trains the first step of a stage into `out`, with four examples for any number of ranks.
+  // Trains the first step of a stage into `out`, with four examples on any number of ranks.
   Step First(const std::string& stage, int ranks, const json& more) const {
     const std::string stages = Runfile("tests/golden/stages");
     json keys = {{"model_name_or_path", stages + "/model_moe"},
@@ -79,7 +78,7 @@ TEST_F(RouterBalanceTest, DpoAndKtoTrainAsTrl) {
   }
 }
 
-// Batches of one example, so that an evaluation's loss is per row, and the same on two ranks.
+// Evaluation uses batches of one example, so that its loss is per row and the same on two ranks.
 TEST_F(RouterBalanceTest, IsInEvaluations) {
   const auto evaluate = [&](const json& more) {
     const std::string stages = Runfile("tests/golden/stages");

@@ -1,5 +1,5 @@
-// Control of a run around its steps: the cached reference, evaluations, the best checkpoint, early
-// stopping, and the stop at non-finite numbers.
+// What happens between a run's steps: the reference's log-probs are cached, evaluations run, the
+// best checkpoint is chosen, and training stops early or at non-finite numbers.
 
 #include <filesystem>
 #include <string>
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class RunControlTest : public Workplace {
  protected:
-  // The command for the small model and data for which LLaMA-Factory's numbers are recorded too.
+  // Returns the command for the small model and data of tests/golden/stages.
   std::vector<std::string> Words(const std::string& stage, const std::string& dataset,
                                  const std::string& out) const {
     const std::string home = Runfile("tests/golden/stages");
@@ -56,7 +56,7 @@ class RunControlTest : public Workplace {
     return found;
   }
 
-  // A number of the evaluation after the training.
+  // Returns a number of the evaluation after the training.
   double Final(const std::string& out, const std::string& key) const {
     return ReadJson(Path(out + "/eval_results.json")).at(key);
   }
@@ -64,8 +64,8 @@ class RunControlTest : public Workplace {
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 };
 
-// Bit-identical if both are computed with one attention plan, also for another order in a second
-// epoch.
+// Cached log-probs are bit-identical to those of a live reference if both are computed with one
+// attention plan, also when the second epoch has another order.
 TEST_F(RunControlTest, CachedReferenceGivesTheNumbersOfALiveOne) {
   for (const auto& [stage, dataset] : {std::pair{"dpo", "pairs"}, {"kto", "judged"}}) {
     for (const std::string sp : {"1", "2"}) {
@@ -130,8 +130,8 @@ TEST_F(RunControlTest, CacheIsReadAgainAndRefusedWhereItIsStale) {
               FailsWith(2, HasSubstr("not a file of reference log-probs")));
 }
 
-// The loss rises because the learning rate is far too large: the first checkpoint is the best, and
-// the run ends with it.
+// The learning rate is far too large, so the loss rises: the first checkpoint is the best, and is
+// loaded at the end.
 TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
   const CommandResult result = Train(
       "sft", "talks", "out",
@@ -190,8 +190,8 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 
-// As in Transformers, a run that ends within an epoch ends that epoch for evaluation and logging.
-// The loss of a line is the mean since the line before.
+// As in Transformers, a run that ends within an epoch evaluates and logs as at an epoch's end. A
+// line's loss is the mean since the previous line.
 TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   const std::vector<std::string> common = {"max_samples=10", "max_steps=5", "eval_dataset=talks",
                                            "eval_strategy=epoch"};
@@ -222,7 +222,8 @@ TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   EXPECT_EQ(steps_of("first", "loss"), (std::vector<int>{1}));
 }
 
-// There is no evaluation before eval_delay, in steps or epochs; the best one is among those made.
+// No evaluation happens before eval_delay, in steps or epochs; the best one is chosen among the
+// others.
 TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
   const auto evaluated = [&](const std::string& out) {
     std::vector<int> steps;
@@ -258,8 +259,8 @@ TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
               FailsWith(2, HasSubstr("eval_delay: expected 0 or more, got -1")));
 }
 
-// The files next to the model and in a checkpoint use the names of Transformers and LLaMA-Factory,
-// which scripts look for.
+// The files next to the model and in a checkpoint have the names of Transformers and LLaMA-Factory,
+// because scripts look for them.
 TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   const std::vector<std::string> more = {"val_size=6",     "eval_strategy=steps",
                                          "eval_steps=0.5", "save_strategy=steps",

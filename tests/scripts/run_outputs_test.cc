@@ -1,4 +1,4 @@
-// The outputs of a run besides its log: progress, the summary, and the services of report_to.
+// What a run shows besides its log: progress, the summary, and the services of report_to.
 
 #include <bit>
 #include <filesystem>
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 class RunOutputsTest : public ResumedRuns {
  protected:
-  // The only file below a folder whose name begins with `name`.
+  // Returns the only file in a folder or its subfolders whose name begins with `name`.
   std::string Found(const std::string& folder, const std::string& name) const {
     std::string found;
     for (const auto& entry : fs::recursive_directory_iterator(Path(folder))) {
@@ -42,8 +42,8 @@ std::vector<nlohmann::json> Of(const std::string& event,
   return found;
 }
 
-// The names that the Trainer gives to the numbers of a line of trainer_log.jsonl, by the rule of
-// its callbacks (rewrite_logs).
+// Returns the names that the Trainer's callbacks give to the numbers of a line of trainer_log.jsonl
+// (rewrite_logs).
 std::map<std::string, double> Named(const nlohmann::json& line) {
   const bool is_evaluation = line.contains("eval_loss");
   std::map<std::string, double> named;
@@ -62,7 +62,7 @@ std::map<std::string, double> Named(const nlohmann::json& line) {
   return named;
 }
 
-// A scalar of an event file: Summary.Value { tag = 1, simple_value = 2 }.
+// Returns the bytes of a scalar in an event file: Summary.Value { tag = 1, simple_value = 2 }.
 std::string Scalar(const std::string& tag, double value) {
   std::string bytes = "\x0a" + std::string(1, static_cast<char>(tag.size())) + tag + "\x15";
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -141,7 +141,7 @@ TEST_F(RunOutputsTest, AResumedRunDoublesNoStep) {
   EXPECT_EQ(Of("begin", records).size(), 1);
   EXPECT_EQ(Of("end", records).size(), 1);
   EXPECT_EQ(Of("resume", ReadJsonLines(Path("told.jsonl"))).at(0)["step"], 2);
-  // The first event file ends after step 2, and the second one begins with step 3.
+  // The first event file ends after step 2; the second one begins with step 3.
   std::map<std::string, std::string> by_name;
   for (const auto& entry : fs::directory_iterator(Path("logs"))) {
     const std::string name = entry.path().filename();

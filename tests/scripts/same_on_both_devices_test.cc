@@ -1,6 +1,6 @@
-// Settings that determine where tensors are stored and in which dtypes, on the pretend device and
-// on the CPU: the same program twice, with another --device. (Stages, losses and kinds of
-// fine-tuning on the pretend device are compared with their golden runs:
+// Settings that determine where tensors are stored and in which dtypes: the same program runs on
+// the pretend device (a simulated GPU) and on the CPU, and the results are compared. (Stages,
+// losses and kinds of fine-tuning on the pretend device are compared with golden runs in
 // long_stages_test_on_pretend_device.)
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class SameOnBothDevicesTest : public Workplace {
     std::string kernels = "fused";
   };
 
-  // The log lines of a run of three steps.
+  // Returns the log lines of a run of three steps.
   std::vector<json> Steps(const Case& run, const std::string& device) const {
     const std::string folder = Runfile("tests/golden/stages");
     const json spec = ReadJson(folder + "/cases.json");
@@ -50,7 +50,7 @@ class SameOnBothDevicesTest : public Workplace {
     return steps;
   }
 
-  // By the last run.
+  // Returns how often the last run called a kernel.
   int64_t KernelsCalled(const std::string& op) const {
     return ReadJson(Path("report.0")).at("kernels").value(op, 0);
   }
@@ -83,7 +83,7 @@ TEST_F(SameOnBothDevicesTest, RandomNumbers) {
   }
 }
 
-// The copying stream waits for the computing one, and vice versa.
+// The CUDA stream of the copies waits for the computing one, and vice versa.
 TEST_F(SameOnBothDevicesTest, ActivationsOnTheHost) {
   Compare({"activations", {{"activation_offload", "cpu"}}});
 }
@@ -98,7 +98,8 @@ TEST_F(SameOnBothDevicesTest, OffloadedTensors) {
   Compare({"frozen_weights", {{"offload_weights", "cpu"}, {"finetuning_type", "lora"}}});
 }
 
-// bf16 and 8-bit states of the same numbers round equally, except numbers on a rounding boundary.
+// bf16 and 8-bit states of the same numbers round equally, except for numbers on a rounding
+// boundary.
 TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
   for (const char* state : {"bf16", "8bit"}) {
     Compare({std::string("state_") + state, {{"optimizer_state", state}}, 1e-4});
@@ -109,9 +110,9 @@ TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
   Compare({"by_name", {{"optim", "adamw_8bit"}}, 1e-4});
 }
 
-// Where weights, gradients and states are stored, and when weights are cast, changes no number: on
-// one device the losses are bit-identical. Norms are summed on the device, tensor by tensor, or on
-// the host, so their last digits differ.
+// Where weights, gradients and states are stored, and when weights are cast, does not change any
+// number: on one device the losses are bit-identical. Norms are summed on the device, tensor by
+// tensor, or on the host, so their last digits differ.
 TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
   const auto steps = [&](const std::string& name, json keys) {
     keys["bf16"] = true;
@@ -141,8 +142,8 @@ TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
   }
 }
 
-// A loss curve of twelve falling steps: with states of fewer bits it differs from that with fp32
-// states by at most a thousandth.
+// The loss falls over twelve steps; with optimizer states of fewer bits it differs by at most a
+// thousandth from that with fp32 states.
 TEST_F(SameOnBothDevicesTest, StatesInFewerBitsTrainAsWell) {
   const auto last = [&](const std::string& state) {
     return Steps({"learns_" + state,
@@ -172,7 +173,7 @@ TEST_F(SameOnBothDevicesTest, Deterministic) {
   Compare({"deterministic", {{"full_determinism", true}}});
 }
 
-// Products round to 3 digits, at points that each device chooses.
+// bf16 products keep 3 digits, and each device rounds at other points.
 TEST_F(SameOnBothDevicesTest, InBf16) {
   for (const char* kernels : {"fused", "composed"}) {
     Compare({"bf16", {{"bf16", true}}, 5e-3, kernels});
@@ -182,8 +183,8 @@ TEST_F(SameOnBothDevicesTest, InBf16) {
   Compare({"bf16_stream", stream, 5e-3});
 }
 
-// Completions are decoded by the kernel for paged keys, and have the log-probs that the trainer
-// computes for them. Each token is sampled with the CPU's random numbers.
+// Completions are decoded by the kernel for paged keys, and their log-probs equal those that the
+// trainer computes. Each token is sampled with the CPU's random numbers.
 TEST_F(SameOnBothDevicesTest, Rollouts) {
   const Case rollouts{.name = "rollouts",
                       .keys = {{"stage", "grpo"},
@@ -222,7 +223,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
       FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': expected fused or composed")));
 }
 
-// Settings that process a block, and logits, a few rows at a time apply on a GPU too.
+// Settings that process a block, and logits, a few rows at a time also apply on a GPU.
 TEST_F(SameOnBothDevicesTest, InTiles) {
   const json tiles = {{"tile_mib", 1}, {"tile_rows", 64}, {"logit_rows", 64}};
   Compare({"tiles", tiles});

@@ -1,5 +1,5 @@
-// Ctrl-C at the terminal of a run that was started without -n: the first one asks the run to save
-// and end at the end of a step; the second one ends it within a step.
+// Ctrl-C in the terminal of a run that was started without -n: the first one asks the run to save
+// and exit at the end of the step; the second one ends it at once.
 
 #include <fcntl.h>
 #include <pty.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The host as the foreground process of its own terminal. Its output goes through a pipe.
+// Runs the host as the foreground process of its own terminal. Its output goes through a pipe.
 class TerminalRun {
  public:
   explicit TerminalRun(const CommandOptions& options) {
@@ -70,10 +70,10 @@ class TerminalRun {
     return is_said();
   }
 
-  // The exit code, as a shell reports it; -1 if the process hangs.
+  // Returns the exit code as a shell does, or -1 if the process hangs.
   int Wait() {
     int status = 0;
-    // The output is read in the meantime: a full pipe would block the process.
+    // Reads the output in the meantime, because a full pipe would block the process.
     const bool ended = Await([&] {
       Read();
       return waitpid(pid_, &status, WNOHANG) == pid_;
@@ -107,7 +107,7 @@ class TerminalRun {
   std::string said_;
 };
 
-// Each rank prints a line before step 3 and never makes that step, so the step does not end.
+// Each rank prints a line before step 3 and then waits forever, so the step does not end.
 constexpr char kWithoutEnd[] = R"(
   local moonring = require "moonring"
   local ffi = require "ffi"
@@ -124,7 +124,7 @@ constexpr char kWithoutEnd[] = R"(
 
 class SecondSignalTest : public ResumedRuns {};
 
-// As one process, and as ranks that `train` starts itself.
+// The run is one process, or ranks that `train` starts itself.
 TEST_F(SecondSignalTest, TheSecondCtrlCEndsTheRunAtOnce) {
   Write("without_end.lua", kWithoutEnd);
   for (const int ranks : {1, 2}) {

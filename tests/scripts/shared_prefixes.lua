@@ -27,7 +27,7 @@ local function text(first, tokens)
   return ids
 end
 
--- An answer to a prompt; only the answer has labels.
+-- Returns an answer to a prompt; only the answer has labels.
 local function answered(prompt, answer)
   local ids, labels = {}, {}
   for i, id in ipairs(prompt) do ids[i], labels[i] = id, -100 end
@@ -35,8 +35,8 @@ local function answered(prompt, answer)
   return { ids = ids, labels = labels }
 end
 
--- Long and short prompts; answers with a common beginning, empty answers, and pairs of different
--- prompts.
+-- Returns pairs with long and short prompts, answers with a common beginning, empty answers, and
+-- two different prompts.
 local function pairs_of_answers()
   local function pair(prompt, a, b, other)
     return { documents = { answered(prompt, a), answered(other or prompt, b) } }
@@ -46,7 +46,7 @@ local function pairs_of_answers()
     pair(text(6, 5), text(7, 6), text(8, 4), text(9, 5)), pair(long, text(3, 5), {}) }
 end
 
--- Two groups of answers, a single answer, and a group with one member.
+-- Returns two groups of answers, a single answer, and a group with one member.
 local function groups()
   local given = {}
   local function add(family, prompt, tokens, ...)
@@ -61,8 +61,8 @@ local function groups()
   return given
 end
 
--- DPO with a smaller weight for the longer answer's additional tokens, and with reference log-probs
--- that differ from the policy's.
+-- Returns DPO's objective with a smaller weight for the longer answer's additional tokens, and with
+-- reference log-probs that differ from the policy's.
 local function preferences()
   local loss = objectives.preference { beta = 0.4, loss = "robust", label_smoothing = 0.1,
     ftx = 0.2, bco_weight = 0 }
@@ -82,7 +82,7 @@ end
 
 local KEPT = reference.kept { { -200, -90 }, { -100, -290 }, { -20, -11 }, { -15, 0 } }
 
--- Each token's log-prob, weighted by its answer.
+-- Returns an objective of each token's log-prob, weighted by its answer.
 local function weighted()
   return {
     level = "token",
@@ -96,7 +96,7 @@ local function weighted()
   }
 end
 
--- The same for whole answers, with their mean log-probs.
+-- Returns an objective of each answer's mean log-prob, weighted.
 local function by_answer()
   return {
     level = "sequence",
@@ -112,7 +112,7 @@ end
 
 local function reward(model) return stages.of { stage = "rm" }.objective({ seed = 3 }, model) end
 
--- The cases: examples, loss, and micro_batch_tokens; one value splits a group.
+-- The cases: examples, loss, and micro_batch_tokens, one value of which splits a group.
 local CASES = {
   { name = "preferences", examples = pairs_of_answers, objective = preferences, tokens = 100000,
     reference = KEPT },
@@ -127,9 +127,9 @@ local CASES = {
 
 local function norm_of(tensor) return math.sqrt((tensor * tensor):sum():item()) end
 
--- The difference of each gradient, relative to its norm; relative to the greatest norm for a
--- gradient that is 0 except for rounding, like that of a value head's bias, which cancels in each
--- pair.
+-- Returns the greatest difference of a gradient, relative to its norm. A gradient that is 0 except
+-- for rounding (a value head's bias, which cancels in each pair) is compared relative to the
+-- greatest norm.
 local function distances(gradients, wanted)
   local greatest, found = 0, {}
   for _, each in ipairs(wanted) do greatest = math.max(greatest, each and norm_of(each) or 0) end

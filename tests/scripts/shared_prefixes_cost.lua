@@ -1,5 +1,5 @@
---- Time and memory of a step with and without shared prefixes, for docs/sequence-parallelism.md. It
--- is run by hand:
+--- Measures the time and memory of a step with and without shared prefixes, for
+--- docs/sequence-parallelism.md. Run by hand:
 --
 --   OMP_NUM_THREADS=1 moonring shared_prefixes_cost.lua model=FOLDER case=dpo|group share=0|1
 --

@@ -1,7 +1,7 @@
 // share_prefixes: the gradients of documents that share a common prefix equal those of documents
-// that repeat it, in fp64 to 1e-10, for small models with every kind of layer, under every
-// strategy, on 1, 2 and 4 ranks (shared_prefixes.lua makes the comparison); the key in `moonring
-// train`; and invalid uses.
+// that repeat it, in fp64 to 1e-10. shared_prefixes.lua compares them for small models with every
+// kind of layer, with every strategy, on 1, 2 and 4 ranks. Also the key in `moonring train`, and
+// invalid uses.
 
 #include <cmath>
 #include <filesystem>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 class SharedPrefixesTest : public Workplace {
  protected:
-  // Compares the gradients of every model with and without sharing, under all these strategies.
+  // Compares the gradients of every model with and without sharing, with each of these strategies.
   void Compare(const Words& models, int ranks, int sp, const Words& strategies,
                const Words& mixings = {"auto"}) const {
     Words folders;
@@ -50,8 +50,8 @@ const Words kPrefixModes = {"ulysses",    "ring", "zigzag-ring", "double-ring",
 
 // Grouped heads; windows and softcaps; sinks; latent attention; experts.
 const Words kSoftmax = {"llama_bias", "gemma3", "gpt_oss", "deepseek_v3", "qwen3_moe"};
-// The delta rule per head and per channel, with gates before and after; a state-space model; the
-// convolution alone.
+// The delta rule per head and per channel, with gates before and after; a state-space model; only a
+// convolution.
 const Words kHybrids = {"qwen3_next", "kimi_linear", "granite_hybrid", "lfm2", "olmo_hybrid"};
 
 TEST_F(SharedPrefixesTest, OnOneRank) {
@@ -133,7 +133,7 @@ class SharePrefixesKeyTest : public Workplace {
     return Run(words);
   }
 
-  // The losses, norms and metrics of all steps.
+  // Returns the losses, norms and metrics of all steps.
   std::vector<json> Log() const {
     std::vector<json> lines;
     for (json& line : ReadJsonLines(Path("out/trainer_log.jsonl"))) {
@@ -181,7 +181,7 @@ TEST_F(SharePrefixesKeyTest, TrainsAsWithoutIt) {
   }
 }
 
-// In the steps of a run, and in its evaluations, each prefix occurs once.
+// In a run's steps and evaluations, each prefix occurs only once.
 TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"
@@ -212,7 +212,7 @@ TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
   }
 }
 
-// Scripts that make their batches themselves.
+// Scripts that make their own batches get an error if these cannot share prefixes.
 TEST_F(SharePrefixesKeyTest, BatchesRefuseInvalidInput) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"

@@ -1,6 +1,6 @@
-// shift_attn: LLaMA-Factory's numbers (tests/golden/shift_attn) on any number of ranks with every
+// shift_attn equals LLaMA-Factory (tests/golden/shift_attn) on any number of ranks with every
 // strategy; training on several ranks, with each kind of recompute, equals training on one;
-// evaluation uses whole documents; and invalid settings.
+// evaluations attend within whole documents; and invalid settings.
 //
 // The bounds are those of probe_test.cc; for curves in fp32, the rounding of three AdamW steps.
 
@@ -29,7 +29,7 @@ double NumberDistance(double a, double b) {
   return std::fabs(a - b) / std::max(1e-300, std::fabs(b));
 }
 
-// The greatest difference of two lists of lists, relative to the second's largest number.
+// Returns the greatest difference of two lists of lists, relative to the second's largest number.
 double ListDistance(const json& a, const json& b) {
   const json flat_a = a.flatten(), flat_b = b.flatten();
   if (flat_a.size() != flat_b.size()) return 1e300;
@@ -67,14 +67,14 @@ class ShiftAttnTest : public Workplace {
       EXPECT_LE(NumberDistance(found.at("grad_norm").at(parameter), norm), bound) << parameter;
   }
 
-  // Trains by config.yaml and returns the log records.
+  // Trains with config.yaml and returns the log records.
   std::vector<json> Train(const Words& more) const {
     EXPECT_THAT(Run(Joined({"train", "config.yaml", "overwrite_output_dir=true"}, more)),
                 Succeeds());
     return ReadJsonLines(Path("out/trainer_log.jsonl"));
   }
 
-  // The numbers of this name, from the records that have them.
+  // Returns the numbers of this name, from the records that have them.
   static std::vector<double> Numbers(const std::vector<json>& records, const char* name) {
     std::vector<double> numbers;
     for (const json& record : records) {
@@ -99,8 +99,8 @@ TEST_F(ShiftAttnTest, GivesLlamaFactorysNumbers) {
     for (const json& each : model.at("cases")) {
       Compare(model.at("model"), each, {}, /*fp64=*/true);
       Compare(model.at("model"), each, {}, /*fp64=*/false);
-      // Checks of the golden file: sdpa and eager attention agree. The corrected attention does not
-      // look ahead; LLaMA-Factory's original does. None of them equals attention over whole
+      // Checks the golden file itself: sdpa and eager attention agree; the corrected attention does
+      // not look ahead, but LLaMA-Factory's original does; and neither equals attention over whole
       // documents.
       EXPECT_LE(each.at("eager_distance"), 1e-5);
       EXPECT_EQ(each.at("looks_ahead").at("mended"), 0);
@@ -161,7 +161,8 @@ TEST_F(ShiftAttnTest, TrainsAdapters) {
   Expect(Train({"recompute=none"}), alone, 2e-5);
 }
 
-// Before any step, an evaluation equals that of the model without the key; a step's loss does not.
+// An evaluation before the first step equals that of the model without the key; a step's loss does
+// not.
 TEST_F(ShiftAttnTest, EvaluatesWholeDocuments) {
   WriteModel("model");
   WriteConfig(
@@ -173,7 +174,7 @@ TEST_F(ShiftAttnTest, EvaluatesWholeDocuments) {
   EXPECT_NE(Numbers(shifted, "eval_loss").at(1), Numbers(whole, "eval_loss").at(1));
 }
 
-// The rows of pt, and packed rows, are separate documents.
+// pt's rows, and packed rows, are separate documents.
 TEST_F(ShiftAttnTest, TakesPackedRows) {
   WriteModel("model");
   WriteConfig("shift_attn: true\npacking: true\ncutoff_len: 96\nmax_steps: 2");
@@ -212,8 +213,7 @@ TEST_F(ShiftAttnTest, RefusesWhatItCannotBe) {
       HasSubstr("shift_attn: its groups are the attention mask, and no other one may be given"));
 }
 
-// The bytes that `moonring plan` predicts for a step are those that attention.cost counts and that
-// a run sends.
+// `moonring plan` predicts the bytes that attention.cost counts and that a run sends.
 TEST_F(ShiftAttnTest, ThePlanKnowsOfIt) {
   for (const char* mode : {"zigzag-ring", "ulysses", "all-gather"}) {
     const CommandResult result = Run(

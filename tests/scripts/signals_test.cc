@@ -1,4 +1,4 @@
-// Signals that ask a run to save (SIGUSR1), or to save and end (SIGINT, SIGTERM, SIGHUP), sent to
+// Signals that ask a run to save (SIGUSR1), or to save and exit (SIGINT, SIGTERM, SIGHUP), sent to
 // the process that was started, to one rank, and to the whole process group, for each way of
 // starting ranks. Resumed runs are compared with uninterrupted ones.
 //
@@ -54,8 +54,8 @@ std::string NameOf(int signal) {
 
 class SignalsTest : public ResumedRuns, public ::testing::WithParamInterface<Way> {
  protected:
-  // Starts a run without an end, at a constant rate: up to any step it is the same as a run that
-  // was meant to end there.
+  // Starts a run without an end, at a constant learning rate, so that up to any step it equals a
+  // run that ends there.
   std::vector<std::unique_ptr<Command>> Start(const std::string& out) const {
     const Way& way = GetParam();
     const Words words = CommandOf(
@@ -90,7 +90,7 @@ class SignalsTest : public ResumedRuns, public ::testing::WithParamInterface<Way
     }
   }
 
-  // The step of the only checkpoint in the folder.
+  // Returns the step of the only checkpoint in the folder.
   int SavedStep(const std::string& out) const {
     int step = 0;
     for (const auto& entry : fs::directory_iterator(Path(out))) {
@@ -158,7 +158,8 @@ TEST_P(SignalsTest, TheRunResumesBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Ways, SignalsTest, ::testing::ValuesIn(Ways()),
                          [](const auto& info) { return info.param.name; });
 
-// No further step begins: the run saves its results, and ends successfully.
+// A signal after the last step starts no further step: the run saves its results and ends
+// successfully.
 TEST_F(ResumedRuns, AfterTheLastStepARunEndsByItself) {
   Write("late.lua", R"(
     local moonring = require "moonring"
@@ -181,8 +182,8 @@ TEST_F(ResumedRuns, AfterTheLastStepARunEndsByItself) {
   EXPECT_TRUE(fs::exists(Path("out/model.safetensors")));
 }
 
-// Before the training there is nothing to save: in a script that does not handle signals, and in
-// one that has opened a run and closed it.
+// Without a run, a signal ends a script at once, because there is nothing to save: in a script that
+// does not handle signals, and in one that has opened a run and closed it.
 TEST_F(ResumedRuns, WithoutARunToSaveTheyEndAtOnce) {
   Write("caught.lua", R"(
     local moonring = require "moonring"

@@ -1,5 +1,5 @@
-// Errors of the stages when data, adapters, references and options do not fit: one line each,
-// before the first step.
+// Data, adapters, references and options that do not fit a stage are reported in one line, before
+// the first step.
 
 #include <string>
 #include <vector>
@@ -84,8 +84,8 @@ TEST_F(StageErrorsTest, DataOfAnotherStage) {
   EXPECT_THAT(Train("pt", "texts", {"packing=false"}), Succeeds());
 }
 
-// Pairs with little to train on are kept, as LLaMA-Factory keeps them, and counted, with the
-// position of the first.
+// Pairs with almost no label tokens are kept, as in LLaMA-Factory; a message has their number and
+// the position of the first.
 TEST_F(StageErrorsTest, AnswersWithFewLabelsAreCounted) {
   Write("data/pairs.json",
         R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", )"

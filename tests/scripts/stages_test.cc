@@ -1,4 +1,4 @@
-// `moonring train` compared with LLaMA-Factory's runs of the same keys (tests/golden/stages): every
+// `moonring train` equals LLaMA-Factory's runs with the same keys (tests/golden/stages): every
 // stage, loss and kind of fine-tuning.
 //
 // Both compute in fp32 and sum in different orders. The bound of a step's loss and gradient norm is
@@ -30,7 +30,7 @@ constexpr int kSteps = 8;
 
 class StagesTest : public Workplace {
  protected:
-  // The keys of a case, with the paths of its files, and the output in `out`.
+  // Returns the keys of a case, with its files' paths; the run writes to `out`.
   json Keys(const std::string& name, const std::string& out) const {
     json keys = spec_.at("base");
     keys.update(spec_.at("cases").at(name));
@@ -59,8 +59,8 @@ class StagesTest : public Workplace {
       if (line.contains("loss")) {
         ASSERT_LT(step, golden.at("steps").size());
         // bitsandbytes on a CPU does not always choose the nearest code
-        // (tests/trainer/moment_test.cc): a norm differs by 4.2e-5. With 8-bit states of embeddings
-        // too, a loss differs by 8e-5 at step 3.
+        // (tests/trainer/moment_test.cc): a norm differs by 4.2e-5. If the embeddings' states have
+        // 8 bits too, a loss differs by 8e-5 at step 3.
         CompareNumbers(line, golden.at("steps")[step], accumulation,
                        "step " + std::to_string(step + 1), name == "sft_8bit" ? 6e-5 : 2e-5);
         ++step;
@@ -131,8 +131,8 @@ TEST_P(EachStageTest, TrainsAsLlamaFactory) { Compare(GetParam(), kSteps); }
 INSTANTIATE_TEST_SUITE_P(Golden, EachStageTest, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param; });
 
-// Four steps, and an evaluation after the last if there is one. Two groups of one rank take half a
-// batch each, so that a step has the same examples.
+// Four steps, and an evaluation after the last if the case has one. With dp 2 each rank takes half
+// a batch, so that a step has the same examples.
 TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
   for (const char* name : {"pt", "sft_eval", "sft_asft", "sft_dora", "sft_oft", "rm_eval",
                            "kto_weights", "sigmoid_eval", "bco", "orpo", "grown"}) {
@@ -146,7 +146,8 @@ TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
   }
 }
 
-// The common prefix of a pair's documents goes through the model once: the numbers are the same.
+// The common prefix of a pair's documents goes through the model once, and the numbers are the
+// same.
 TEST_F(StagesTest, TrainAsLlamaFactoryWithSharedPrefixes) {
   for (const char* name : {"rm_eval", "sigmoid_eval", "bco", "orpo"}) {
     SCOPED_TRACE(name);

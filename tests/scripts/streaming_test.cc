@@ -1,4 +1,4 @@
-// `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses
+// `moonring train` and `preprocess` with streaming: true: the examples of an epoch, the same losses
 // on any number of ranks, and invalid settings.
 
 #include <cmath>
@@ -36,8 +36,9 @@ class StreamingTest : public Workplace {
   }
 };
 
-// Ten rows in steps of four: a pass is three steps, the last of which is short; the fourth step
-// begins the next pass. An epoch is max_steps, as the Trainer counts.
+// Ten rows in steps of four: one pass over the rows is three steps, the last of which is short; the
+// fourth step begins the next pass. The log's epoch is the fraction of max_steps, as in the
+// Trainer.
 TEST_F(StreamingTest, RanksChangeNothing) {
   const std::vector<json> alone = Train("alone", {});
   ASSERT_EQ(alone.size(), 5);
@@ -64,8 +65,8 @@ TEST_F(StreamingTest, RanksChangeNothing) {
   }
 }
 
-// preprocess writes the same examples of a stream as of the data set, in another order, without the
-// rows that are held out for evaluation.
+// preprocess writes the same examples from a stream as from a data set, in another order, without
+// the rows that are reserved for evaluation.
 TEST_F(StreamingTest, PreprocessWritesAPass) {
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl", "streaming=false",
                    "preprocessing_num_workers=3"}),
@@ -107,7 +108,7 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
 }
 
-// The report comes after the training; it mentions a cutoff_len that leaves nothing to train on.
+// The warning comes after the training: cutoff_len is so small that no target is left.
 TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
   const CommandResult result = Run({"train", "config.yaml", "cutoff_len=6"});
   ASSERT_THAT(result, Succeeds());
@@ -118,7 +119,7 @@ TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
   EXPECT_EQ(told.find("; so far"), told.rfind("; so far")) << told;
 }
 
-// An invalid row is found late: the run ends there and names the row.
+// An invalid row is found only when it is read: the run ends there, and the message names the row.
 TEST_F(StreamingTest, NamesABadRow) {
   std::string rows;
   for (int row = 0; row < 9; ++row)
@@ -139,8 +140,9 @@ TEST_F(StreamingTest, NamesABadRow) {
               HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
 }
 
-// A file of MOONRING_STREAM_MB megabytes: the rest of the pass and the beginning of the next one
-// are those of an uninterrupted reader, and no row is read twice to find the position.
+// Interrupted in a file of MOONRING_STREAM_MB megabytes, a reader gives the same rest of the pass
+// and start of the next one as an uninterrupted reader, and reads no row twice to find its
+// position.
 TEST_F(StreamingTest, ResumesAtNineTenthsOfAFile) {
   const char* asked = std::getenv("MOONRING_STREAM_MB");
   const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;

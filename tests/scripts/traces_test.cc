@@ -1,5 +1,5 @@
-// Traces of runs of several ranks: they are well-formed, complete, equal to what the mesh counts,
-// and do not change the weights; and the output of `explain` for them.
+// Traces of runs of several ranks are well-formed and complete, agree with the bytes that the mesh
+// counts, and do not change the weights; and the output of `explain` for them.
 
 #include <algorithm>
 #include <cstdio>
@@ -40,8 +40,8 @@ class TracesTest : public Workplace {
     return Run(words);
   }
 
-  // The spans of each row of each rank, outer spans first. Fails the test if two spans overlap and
-  // neither contains the other.
+  // Returns the spans of each row of each rank, outer spans first. Fails the test if two spans
+  // overlap without one containing the other.
   static std::map<std::pair<int, int>, std::vector<Span>> Rows(const json& trace) {
     std::map<std::pair<int, int>, std::vector<Span>> rows;
     for (const json& event : trace.at("traceEvents")) {
@@ -69,14 +69,14 @@ class TracesTest : public Workplace {
     return rows;
   }
 
-  // The bytes sent by each rank, from the lines "rank R sent B".
+  // Returns the bytes sent by each rank, from the lines "rank R sent B".
   static std::map<int, int64_t> Sent(const std::string& err) {
     std::map<int, int64_t> sent;
     std::istringstream text(err);
     for (std::string line; std::getline(text, line);) {
       int rank = 0;
       long long bytes = 0;
-      // For ranks other than the first, "[rank N] " precedes it.
+      // The output of all ranks but the first has "[rank N] " before this.
       const size_t begin = line.rfind("rank ");
       if (begin != std::string::npos &&
           std::sscanf(line.c_str() + begin, "rank %d sent %lld", &rank, &bytes) == 2)
@@ -85,7 +85,7 @@ class TracesTest : public Workplace {
     return sent;
   }
 
-  // The numbers of the row `name` in the n-th table that `explain` prints.
+  // Returns the numbers of the row `name` in the n-th table that `explain` prints.
   static std::vector<double> Row(const std::string& text, const std::string& name, int table) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -100,7 +100,7 @@ class TracesTest : public Workplace {
     return {};
   }
 
-  // Checks of every trace: it has steps 2 and 3 of `ranks` ranks.
+  // Checks what every trace must have: steps 2 and 3 of `ranks` ranks.
   void ExpectWhole(const std::string& path, int ranks, const CommandResult& run) const {
     const json trace = ReadJson(Path(path));
     EXPECT_EQ(trace.at("otherData").at("left_out"), 0);
@@ -132,8 +132,7 @@ class TracesTest : public Workplace {
 
     const CommandResult explained = Run({"explain", path});
     ASSERT_THAT(explained, Succeeds());
-    // The first table has means over ranks for each step; the second has means over steps for each
-    // rank.
+    // The first table has, per step, means over ranks; the second has, per rank, means over steps.
     const std::vector<double> steps = Row(explained.out, "sum", 0),
                               of_ranks = Row(explained.out, "sum", 1);
     ASSERT_EQ(steps.size(), 2) << explained.out;
@@ -193,7 +192,7 @@ TEST_F(TracesTest, HeadsOverFour) {
   ExpectWhole("traced/trace-2-3.json", 4, run);
 }
 
-// Every step of a rank has about two forwards; a busy machine delays a rank by less than this.
+// Each step of a rank has about two forwards; a busy machine delays a rank by less than the sleeps.
 TEST_F(TracesTest, ExplainNamesTheSlowRank) {
   for (const std::string slow : {"0", "1"}) {
     const CommandResult run =
@@ -210,14 +209,15 @@ TEST_F(TracesTest, ExplainNamesTheSlowRank) {
                               forward = Row(explained.out, "forward", 1);
     ASSERT_EQ(waiting.size(), 2) << explained.out;
     ASSERT_EQ(forward.size(), 2) << explained.out;
-    // The sleep counts as forward of the slow rank, and as waiting of the other one.
+    // The sleep counts as the slow rank's forward, and as the other rank's waiting.
     EXPECT_GE(forward[std::stoi(slow)], 0.4);
     EXPECT_GE(waiting[std::stoi(other)], 0.3);
     EXPECT_GT(waiting[std::stoi(other)], waiting[std::stoi(slow)]);
   }
 }
 
-// A rank may be delayed by another one through a third: the dp groups of the slow rank's sp group.
+// One rank may delay another through a third: the slow rank delays its sp group, and that group
+// delays the ranks with which it reduces gradients.
 TEST_F(TracesTest, ExplainNamesTheSlowRankOfFour) {
   ASSERT_THAT(Train(4, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow"}, "3", "0.4"),
               Succeeds());
@@ -238,7 +238,7 @@ TEST_F(TracesTest, MissingSteps) {
   const CommandResult beyond = Run({"train", "config.yaml", "trace=9-12"});
   EXPECT_THAT(beyond, Succeeds());
   EXPECT_THAT(beyond.err, HasSubstr("trace: 9-12: nothing is traced; the run makes steps 1 to 4"));
-  // The run ends before the trace does: the trace has the steps that were made.
+  // The run ends before the trace would: the trace has the steps that were made.
   EXPECT_THAT(Run({"train", "config.yaml", "trace=4-7"}), Succeeds());
   EXPECT_TRUE(std::filesystem::exists(Path("out/trace-4-4.json")));
   const CommandResult explained = Run({"explain", "out/trace-4-4.json"});
@@ -258,8 +258,8 @@ TEST_F(TracesTest, ExplainRefusesOtherFiles) {
   EXPECT_THAT(Run({"explain"}), FailsWith(2, HasSubstr("usage: moonring explain TRACE.json")));
 }
 
-// The time components in the log add up to the time of the ranks' lines, and start at 0 in a
-// resumed run.
+// The time components in the log add up to the times in the ranks' lines, and start at 0 when a run
+// resumes.
 TEST_F(TracesTest, TheLogSaysWhereTheTimeWent) {
   ASSERT_THAT(Run({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2", "max_steps=3",
                    "eval_strategy=steps", "eval_steps=2", "val_size=2", "save_steps=2"}),

@@ -1,5 +1,5 @@
 // `moonring train` on a tiny model: the files that it writes, and that results do not depend on the
-// ranks.
+// number of ranks.
 //
 // Losses and gradient norms of fp32 runs differ by the order of sums only: 1e-5 relative over a few
 // steps (the required bound; 1e-6 is observed). One step of plain gradient descent at lr 1 reveals
@@ -36,8 +36,8 @@ class TrainTest : public Workplace {
     return lines;
   }
 
-  // The whole data set, as `moonring preprocess` writes it, as one packed stream for `moonring
-  // probe`.
+  // Returns the whole data set, as `moonring preprocess` writes it, packed into one input for
+  // `moonring probe`.
   json WholeDataSet() const {
     EXPECT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl"}), Succeeds());
     json input = {{"input_ids", json::array()},
@@ -167,8 +167,9 @@ struct Split {
   const char* mode;
 };
 
-// The same four examples per step, however they are distributed: accumulation over different
-// lengths, an epoch whose last step is short (2 examples), shuffling, and clipping at every step.
+// A step has the same four examples however they are distributed: with accumulation over different
+// lengths, a last step of the epoch that is short (2 examples), shuffling, and clipping at every
+// step.
 TEST_F(TrainTest, RanksChangeNothing) {
   WriteConfig("max_grad_norm: 0.3\nmax_steps: 4");
   const std::vector<json> alone = Train("alone", {});
@@ -204,14 +205,13 @@ TEST_F(TrainTest, RanksChangeNothing) {
       }
     }
   }
-  // Nor does the number of tokens in one forward.
+  // The number of tokens in one forward does not change the results either.
   const std::vector<json> small =
       Train("small", {"micro_batch_tokens=64", "disable_gradient_checkpointing=true"});
   ASSERT_EQ(small.size(), alone.size());
   for (size_t k = 0; k < alone.size(); ++k)
     EXPECT_LE(Relative(small[k].at("loss"), alone[k].at("loss")), 1e-5);
-  // Recomputation in the backward changes no bit, and neither does the place where its inputs are
-  // kept.
+  // Recomputation in the backward leaves results bit-identical, wherever its inputs are stored.
   for (const std::vector<std::string>& keys :
        std::vector<std::vector<std::string>>{{"recompute=selective"},
                                              {"recompute=auto"},
@@ -259,7 +259,7 @@ TEST_F(TrainTest, OneStepOfGradientDescentIsTheSame) {
       EXPECT_LE(RelativeDistance(shared.at(name).values, tensor.values), 2e-5)
           << split.name << " " << name;
   }
-  // It is also the gradient that probe computes of the whole data set, in fp64.
+  // The step's gradient equals the one that probe computes for the whole data set, in fp64.
   Write("in.json", WholeDataSet().dump());
   ASSERT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=out.json",
                    "grads=grads.safetensors", "fp64=true"}),
@@ -269,7 +269,7 @@ TEST_F(TrainTest, OneStepOfGradientDescentIsTheSame) {
     EXPECT_LE(RelativeDistance(tensor.values, gradients.at(name).values), 2e-5) << name;
 }
 
-// The saved model of one step, when probed, has the loss that a run of two steps reports for the
+// The model saved after one step, when probed, has the loss that a run of two steps logs for the
 // second.
 TEST_F(TrainTest, WhatItWritesIsWhatItTrained) {
   WriteConfig(
@@ -304,8 +304,8 @@ TEST_F(TrainTest, LogsWhatTheKeysAskFor) {
   EXPECT_FALSE(std::filesystem::exists(Path("dense/training_loss.png")));
 }
 
-// As in Transformers, the last step does not need its own log line to be recorded as the end of the
-// run, also in its checkpoint.
+// As in Transformers, the end of the run is recorded, also in its checkpoint, even if the last step
+// has no log line.
 TEST_F(TrainTest, EndsAtItsLastStepHoweverSeldomItLogs) {
   WriteConfig("max_steps: 5");
   for (const char* steps : {"2", "100"}) {
@@ -346,8 +346,8 @@ TEST_F(TrainTest, TrainsInBf16) {
   EXPECT_THAT(ReadText(Path("pure/model.safetensors")).substr(0, 200), HasSubstr("BF16"));
 }
 
-// Ranks started as torchrun does: without our launcher, with RANK and the other variables in the
-// environment.
+// Ranks started as by torchrun: without Moonring's launcher, with RANK and the other variables in
+// the environment.
 TEST_F(TrainTest, TakesTorchrunsEnvironment) {
   WriteConfig();
   const std::vector<json> alone = Train("alone", {});

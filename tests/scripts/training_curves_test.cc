@@ -1,6 +1,6 @@
-// SmolLM2 trained with the settings of a LLaMA-Factory run (tests/golden/train): losses, gradient
-// norms, learning rates and epochs, step by step. All but two of the runs take minutes and are a
-// separate target.
+// Trains SmolLM2 with the settings of a LLaMA-Factory run (tests/golden/train) and compares losses,
+// gradient norms, learning rates and epochs at each step. All but two of the runs take minutes and
+// are a separate target.
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +23,7 @@ double CurveDistance(const json& a, const json& b) {
 }
 
 // LLaMA-Factory's own runs differ by 1e-6 (noise.json) when only its micro-batches or threads
-// change. Another processor uses yet another order of sums: without AVX-512 a loss differs by
-// 1.04e-5.
+// change. Another processor sums in yet another order: without AVX-512 a loss differs by 1.04e-5.
 TEST_P(TrainingCurvesTest, IsThePeers) {
   const std::string golden = Runfile("tests/golden/train/" + GetParam());
   const char* alpaca = std::getenv("MOONRING_ALPACA");  // a folder with LLaMA-Factory's own data

@@ -1,5 +1,5 @@
-// Checks in each step: a non-finite loss or gradient, spikes of the gradient norm, ranks that read
-// different data, and a slow rank.
+// What each step checks: a non-finite loss or gradient, spikes of the gradient norm, ranks that
+// read different data, and a slow rank.
 
 #include <cmath>
 #include <filesystem>
@@ -22,7 +22,8 @@ using ::testing::Not;
 
 class UpdatesTest : public Workplace {
  protected:
-  // Examples in the order of the data set, four per step; each step is saved.
+  // Trains on the examples in the data set's order, four per step, with a checkpoint after each
+  // step.
   CommandResult Train(const std::string& fault, int example, const std::string& out,
                       const Words& more) const {
     const std::string home = Runfile("tests/golden/stages");
@@ -59,7 +60,7 @@ class UpdatesTest : public Workplace {
     return ReadText(Path(out + "/checkpoint-" + std::to_string(step) + "/" + file));
   }
 
-  // Two ranks that share each sequence, started one by one, with `folders` as their dataset_dir:
+  // Starts two ranks that share each sequence, with `folders` as their dataset_dir, and checks that
   // each ends with `message`.
   void ExpectBothEndWith(const ::testing::Matcher<const std::string&>& message, Words command,
                          const std::string (&folders)[2]) const {
@@ -116,7 +117,7 @@ TEST_F(UpdatesTest, ASkippedStepLeavesNoTrace) {
                   fault == "loss"
                       ? HasSubstr("the layers' results are finite, the loss of them is not")
                       : HasSubstr("in the order of backward"));
-      // Weights and AdamW's state are those of step 1, and the run continued.
+      // Step 2 has left the weights and AdamW's state unchanged, and the run continued.
       const std::string states = "states-00001-of-00001.safetensors";
       EXPECT_TRUE(Saved(out, 1, "model.safetensors") == Saved(out, 2, "model.safetensors"));
       EXPECT_TRUE(Saved(out, 1, states) == Saved(out, 2, states));
@@ -145,8 +146,8 @@ TEST_F(UpdatesTest, StopsByDefaultAndNamesWhatItWas) {
                                   HasSubstr("step 2, examples 4, 5, 6, 7 of the data set")));
 }
 
-// Non-finite weights cannot be repaired: the step that makes them non-finite is followed by ten
-// skipped steps.
+// The weights become infinite or NaN in one step; the run ends after ten more steps, all of which
+// are skipped.
 TEST_F(UpdatesTest, TenInARowEndTheRun) {
   const CommandResult result = Train("none", -1, "out",
                                      {"max_steps=30", "on_nonfinite=skip", "learning_rate=1e20",
@@ -158,8 +159,8 @@ TEST_F(UpdatesTest, TenInARowEndTheRun) {
                     Not(HasSubstr("step 12"))));
 }
 
-// Plain gradient descent moves the weights by the clipped norm times the rate; a resumed run keeps
-// the history of norms.
+// Plain gradient descent changes the weights by the clipped norm times the learning rate. A resumed
+// run continues with the history of norms.
 TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
   const Words words = {"max_steps=32",   "spike_clip=zclip", "max_grad_norm=1e9",   "optim=sgd",
                        "weight_decay=0", "save_steps=1",     "num_train_epochs=100"};
@@ -191,8 +192,8 @@ TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
   EXPECT_TRUE(ReadText(Path("again/model.safetensors")) == ReadText(Path("out/model.safetensors")));
 }
 
-// Two machines whose files differ: in a word, in whether answers are desired, in the evaluation
-// data only.
+// Two ranks read files that differ: in a word, in whether answers are desirable, or only in the
+// evaluation data.
 TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
   const std::string home = Runfile("tests/golden/stages");
   std::filesystem::create_directories(Path("data"));
@@ -217,8 +218,8 @@ TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
                     folders);
 }
 
-// The tokens are the same, but in step 2 rank 1 has another label id at one position ("value"), or
-// also a label at a document's first token, which is counted and never predicted ("count").
+// The tokens are equal, but in step 2 rank 1 has another label id at one position ("value"), or an
+// additional label at a document's first token, which is counted but never predicted ("count").
 TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
   Write("labels.lua", R"(
     local moonring = require "moonring"
@@ -271,8 +272,8 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
   }
 }
 
-// With a clock of the test: a step takes three seconds on every rank; all ranks except rank 2 wait
-// for two of them.
+// With a simulated clock a step takes three seconds on every rank; all ranks except rank 2 wait for
+// two of them.
 TEST_F(UpdatesTest, ASlowRankIsReported) {
   Write("slow.lua", R"(
     local moonring = require "moonring"

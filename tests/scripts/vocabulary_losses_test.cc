@@ -1,6 +1,6 @@
-// Losses over the whole vocabulary from Lua: the same losses, metrics and gradients on any number
-// of ranks, with any strategy and packing, and under ZeRO-3; the example
-// scripts/examples/distill.lua; and an objective's values by name.
+// Losses over the whole vocabulary in Lua: losses, metrics and gradients do not depend on the
+// number of ranks, strategy and packing, or ZeRO-3. Also the example scripts/examples/distill.lua,
+// and an objective's values by name.
 
 #include <cmath>
 #include <string>
@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 
 class VocabularyLossesTest : public InvarianceTest {
  protected:
-  // All losses at once, with a smaller reference model: for the data set's conversations, and for
-  // documents some of which leave a rank without a target.
+  // Returns cases that have all these losses at once, with a smaller reference model: the data
+  // set's conversations, and documents that leave a rank without a target.
   std::vector<InvarianceCase> OwnCases() const {
     const json keys = {{"stage", "sft"}, {"dataset", "talks"}},
                reference = {{"vocabulary", golden_ + "model_short"}};
@@ -120,7 +120,7 @@ TEST_F(DistillTest, IsTheSameOnAnyRanks) {
   }
 }
 
-// The model is its own reference: the divergence is 0, and the result is half of the targets' loss.
+// The model is its own reference: the divergence is 0, and the loss is half of the targets' loss.
 TEST_F(DistillTest, FromItself) {
   for (const std::string kind : {"forward", "reverse", "js"}) {
     const std::vector<json> log = Log(kind, "model_short", {}, {"kind=" + kind, "lr=0"});

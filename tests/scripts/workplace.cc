@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr int kHidden = 32, kInner = 64, kHeadDim = 8, kLayers = 2, kVocabulary = 675;
 
-// Uniform in [-scale, scale), from a linear congruential generator: the same on every machine.
+// Returns values in [-scale, scale) from a linear congruential generator, equal on every machine.
 StoredTensor Uniform(std::vector<int64_t> shape, double scale, uint64_t* state) {
   StoredTensor tensor{.shape = std::move(shape)};
   int64_t numel = 1;

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 #define MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 
-// The files of a user of the commands: a folder with a model, data and a configuration. Each test
+// A folder such as a user of the commands has, with a model, data and a configuration. Each test
 // has its own folder, which is deleted at its end.
 //
 // The model is tiny (2 layers, hidden size 32, 4 query heads, 2 key-value heads, 675 ids), so a
@@ -30,7 +30,7 @@ inline Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// The options with which the host starts a command on this many ranks.
+// Returns the options with which the host starts a command on this many ranks.
 inline Words OnRanks(int ranks) { return {"-n", std::to_string(ranks)}; }
 
 struct StoredTensor {
@@ -51,7 +51,7 @@ nlohmann::json ReadJson(const std::string& path);
 std::vector<nlohmann::json> ReadJsonLines(const std::string& path);
 std::string Runfile(const std::string& path);  // absolute; of this repository
 
-// ||a - b|| / ||b|| over all elements; infinity where the sizes differ.
+// Returns ||a - b|| / ||b|| over all elements; infinity if the sizes differ.
 double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b);
 
 class Workplace : public ::testing::Test {
@@ -68,15 +68,15 @@ class Workplace : public ::testing::Test {
   // out/. The lines of `more` override these.
   void WriteConfig(const std::string& more = "") const;
 
-  // The options to run a command in this folder, with one thread per rank.
+  // Returns the options to run a command in this folder, with one thread per rank.
   CommandOptions Options(std::vector<std::string> arguments) const;
   CommandResult Run(std::vector<std::string> arguments) const;
 
   std::string folder_;
 };
 
-// The command ends with exit code `code`, prints nothing to stdout, and prints one line to stderr:
-// "moonring: " and a text that matches `message`, without C++ internals.
+// Matches a command that exits with code `code`, prints nothing to stdout, and prints one line to
+// stderr: "moonring: " and a text that matches `message`, without C++ internals.
 MATCHER_P2(FailsWith, code, message, "") {
   *result_listener << arg.Describe();
   const std::string& text = arg.err;

@@ -1,5 +1,5 @@
-// ZeRO through the commands: the weights that a run saves, and the numbers of every objective, with
-// each kind of sharding over ranks.
+// ZeRO in commands: the saved weights, and the numbers of every objective, are the same with each
+// kind of sharding over ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -103,8 +103,9 @@ class ZeroTest : public InvarianceTest {
   }
 };
 
-// fp32, with stage 3 and two others of each kind. The cost is in running four processes, so every
-// pair of stage, kind and sp that matters is covered, but not every triple.
+// fp32, with stage 3 and two other combinations for each kind of fine-tuning. Because four
+// processes per run are slow, every pair of stage, kind and sp that matters is covered, but not
+// every triple.
 struct Combination {
   const char *stage, *kind;
   int sp;
@@ -154,8 +155,8 @@ TEST_P(ZeroWeightsTest, AreThoseOfStage0) {
 INSTANTIATE_TEST_SUITE_P(All, ZeroWeightsTest, ::testing::ValuesIn(Combinations()),
                          [](const auto& info) { return info.param.Name(); });
 
-// In bf16, the stored and gathered weights are what fp32 weights would be cast to for use; the
-// saved weights are the fp32 masters.
+// In bf16, the stored and gathered weights equal fp32 weights cast to bf16; the saved weights are
+// the fp32 masters.
 TEST_F(ZeroTest, InBf16) {
   const json keys = {
       {"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
@@ -172,8 +173,8 @@ TEST_F(ZeroTest, InBf16) {
              plain);
 }
 
-// Stochastic rounding of a state depends on an element's index in the whole weight, so that shards
-// do not change it: with the index in the shard the weights would differ by 9e-7.
+// Stochastic rounding of a state depends on an element's index in the whole weight, so that
+// sharding does not change it: with the index in the shard the weights would differ by 9e-7.
 TEST_F(ZeroTest, StatesInBf16) {
   const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"optimizer_state", "bf16"}};
   const StoredTensors plain = Weights("plain", keys, {});
@@ -182,7 +183,7 @@ TEST_F(ZeroTest, StatesInBf16) {
 }
 
 // A run with all uses of forward: evaluations with uneven last batches, checkpoints and reloading
-// the best one, generation, noise; and DeepSpeed's file.
+// the best one, generation, noise; and with DeepSpeed's configuration file.
 TEST_F(ZeroTest, OfAWholeRun) {
   Write("ds.json",
         R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, )"
