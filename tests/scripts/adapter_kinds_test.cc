@@ -135,8 +135,8 @@ TEST_F(AdapterKindsTest, OftIsSavedAsItWasTrained) {
   EXPECT_EQ(config.at("oft_block_size"), 8);
   EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));
   ExpectReadAndMerged("out");
-  // With kOft, training continues from the saved adapter; without, the adapter is merged into the
-  // base and a new one is trained.
+  // Training continues from the saved adapter; with create_new_adapter=true the adapter is merged
+  // into the base and a new one is trained.
   const Words on = kOft + Words{"adapter_name_or_path=out", "max_steps=1"};
   const Trained again = Train(1, "again", on);
   EXPECT_FALSE(again.bytes == trained.bytes);
@@ -243,8 +243,8 @@ TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
                    {"model_name_or_path=model", "adapter_name_or_path=out/pissa_converted"},
                    "b.json");
   EXPECT_NEAR(read, converted, 1e-5 * read);
-  // Resuming needs PiSSA's initial values: either in LLaMA-Factory's folder, or the run is
-  // rejected.
+  // PiSSA's initial values may also be stored as LLaMA-Factory does it; without any, the adapter
+  // cannot be loaded.
   std::filesystem::create_directory(Path("out/pissa_init"));
   std::filesystem::rename(Path("out/pissa_init.safetensors"),
                           Path("out/pissa_init/adapter_model.safetensors"));

@@ -85,7 +85,8 @@ own.prefix = setmetatable({
     return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
   end,
 }, { __index = own.token })
--- The rejected answer continues the chosen one's prompt instead of repeating it.
+-- Each rejected answer also attends to the prompt of its chosen answer, which it has as parent; in
+-- the second layer, prompts attend in both directions.
 own.branch = setmetatable({
   mask = function(batch)
     local prompts, parents = batch:sequence():prompts(), {}

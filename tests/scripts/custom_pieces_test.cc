@@ -219,7 +219,7 @@ TEST_F(CustomPiecesTest, ResumeBitForBit) {
   ExpectResumes("zero2",
                 rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
                 {2}, {"-n", "2"});
-  // A run on four ranks resumes on one: its sums of gradients differ only in order.
+  // A checkpoint of two ranks resumes on one, where only the order of the gradients' sums differs.
   KeepUpTo("zero2", 2, "alone");
   ASSERT_THAT(Train("alone", rates + Words{"optim=whole.lua", "resume_from_checkpoint=true"}),
               Succeeds());
@@ -244,8 +244,8 @@ TEST_F(CustomPiecesTest, ResumeAfterAKill) {
   ExpectSameRun("unbroken", "killed");
 }
 
-// If the file of an optimizer has changed, resuming is rejected; a file with equal contents at
-// another path is accepted.
+// On resuming, files are compared by contents, not by path. Another optimizer is rejected; another
+// schedule is only reported.
 TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");

@@ -32,8 +32,8 @@ class FamilyRunsTest : public ResumedRuns, public ::testing::WithParamInterface<
     const json one = Steps(name), two = Steps(name + "_sp2");
     ASSERT_EQ(one.size(), 3u);
     ASSERT_EQ(two.size(), one.size());
-    // The bound is on the loss only: AdamW amplifies the rounding of a small gradient as much as
-    // that of a large one.
+    // AdamW's step is as large for a small gradient as for a large one, so it amplifies the
+    // rounding of small ones.
     for (size_t i = 0; i < one.size(); ++i) {
       EXPECT_NEAR(two[i]["loss"].get<double>() / one[i]["loss"].get<double>(), 1.0, 1e-5) << i;
       EXPECT_NEAR(two[i]["grad_norm"].get<double>() / one[i]["grad_norm"].get<double>(), 1.0, 1e-4)

@@ -43,7 +43,8 @@ struct Fault {
   }
 };
 
-// Other tests may run fuzz folders at the same time; these are ignored.
+// Returns the names in /dev/shm that belong to LibTorch, Gloo and Moonring, except the folders of
+// fuzz tests, which may run at the same time.
 std::set<std::string> SharedMemory() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator("/dev/shm")) {

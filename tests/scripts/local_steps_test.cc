@@ -309,8 +309,8 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   EXPECT_EQ(sharded.at("predicted"), local.at("predicted"));
 }
 
-// If a loss, or only a gradient, is not finite in one group, all groups skip the step: the rest of
-// the run is the same for both faults, and no round counts the step.
+// If a loss, or only a gradient, is not finite in one group, all groups skip the step alike, and no
+// round counts it.
 TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   for (const std::string fault : {"loss", "gradient"}) {
     SCOPED_TRACE(fault);
