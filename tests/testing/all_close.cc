@@ -8,7 +8,7 @@
 namespace moonring::testing {
 namespace {
 
-// The position of the greatest difference, and both values there.
+// Describes the position of the greatest difference, and both values there.
 std::string Furthest(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor x = a.detach().cpu().to(at::kDouble).reshape({-1}),
                    y = b.detach().cpu().to(at::kDouble).reshape({-1});

@@ -40,7 +40,7 @@ std::atomic<bool> poisons = false;
 Count all;
 c10::Allocator* replaced = nullptr;
 
-// The calling thread's count. Memory may outlive the thread, so the count is never deleted.
+// Returns the calling thread's count. Memory may outlive the thread, so the count is never deleted.
 Count& OfThread() {
   thread_local Count* const count = new Count;
   return *count;

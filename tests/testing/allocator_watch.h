@@ -42,7 +42,7 @@ class AllocatorWatch {
   int64_t peak_bytes() const;
   void ResetPeak() const;
 
-  // The numbers for the calling thread.
+  // The same numbers for the calling thread's allocations.
   int64_t thread_live_bytes() const;
   int64_t thread_peak_bytes() const;
   void ResetThreadPeak() const;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_BROWSER_H_
 #define MOONRING_TESTS_TESTING_BROWSER_H_
 
-// Headless Chromium, driven by its DevTools protocol over two pipes (--remote-debugging-pipe: JSON
-// messages that end in a zero byte).
+// Controls a headless Chromium by its DevTools protocol over two pipes (--remote-debugging-pipe:
+// JSON messages that end in a zero byte).
 
 #include <sys/types.h>
 

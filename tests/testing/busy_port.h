@@ -34,10 +34,11 @@ class BusyPort {
   int fd_, port_ = 0;
 };
 
-// A port that was free a moment ago. It is below 32768, where the kernel's ephemeral ports begin,
-// so that connections of other tests do not get it in the meantime.
+// Returns a port that was free a moment ago. It is below 32768, where the kernel's ephemeral ports
+// begin, so that connections of other tests do not get it in the meantime.
 inline std::string FreePort() {
-  // (A seed from the process id and the time would not do: sandboxes number their processes alike.)
+  // A seed from the process id and the time would not be unique: each sandbox numbers its processes
+  // from 1.
   static std::random_device random;
   while (true) {
     const int port = std::uniform_int_distribution<int>(20000, 32000)(random);

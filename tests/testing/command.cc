@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::milliseconds(10);
 
-// The time when a process counts as hanging: shortly before Bazel would kill the test, which would
-// not report the cause.
+// Returns true shortly before Bazel would kill the test, which would not report the cause: a
+// process that still runs counts as hanging.
 bool TimeIsOver() {
   static const Clock::time_point end = [] {
     const char* limit = std::getenv("TEST_TIMEOUT");  // seconds
@@ -34,7 +34,7 @@ bool TimeIsOver() {
   return Clock::now() > end;
 }
 
-// Tests run in the main repository's folder of their runfiles.
+// Returns the path of the host program. Tests run in the main repository's runfiles folder.
 const std::string& Host() {
   static const std::string path = [] {
     const char* other = std::getenv("MOONRING_TEST_HOST");

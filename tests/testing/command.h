@@ -72,13 +72,13 @@ class Command {
 CommandResult RunMoonring(CommandOptions options);
 CommandResult RunMoonring(std::vector<std::string> arguments);
 
-// Whether MOONRING_TEST_HOST names another binary with the same commands: the one that is built for
+// Returns whether MOONRING_TEST_HOST names another binary with the same commands: the one built for
 // the pretend device (tests/testing/pretend_device/rerun.bzl).
 bool OnPretendDevice();
 
 bool Alive(pid_t pid);  // a zombie is not
 
-// Waits until `condition` is true; returns false if the test's time ends first.
+// Waits until `condition` is true; returns false if the test's time limit comes first.
 bool Await(const std::function<bool()>& condition);
 
 }  // namespace moonring::testing

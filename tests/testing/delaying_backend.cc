@@ -16,7 +16,8 @@ namespace {
 
 using c10d::Work;
 
-// Waits for another Work, then sleeps, then runs a function that completes the message.
+// A Work whose wait() waits for another Work, sleeps, and then runs a function that completes the
+// message.
 class LateWork final : public Work {
  public:
   LateWork(c10::intrusive_ptr<Work> inner, absl::Duration delay, std::function<void()> finish)

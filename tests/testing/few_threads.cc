@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that simulates a thread limit: a process cannot start threads number
-// FEW_THREADS and later, counted from 0 (EAGAIN).
+// A library for LD_PRELOAD that simulates a limit on threads: creating a process's thread number
+// FEW_THREADS (counted from 0), or a later one, fails with EAGAIN.
 
 #include <dlfcn.h>
 #include <errno.h>

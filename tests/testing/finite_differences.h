@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_FINITE_DIFFERENCES_H_
 #define MOONRING_TESTS_TESTING_FINITE_DIFFERENCES_H_
 
-// Gradients by central differences in fp64: (f(x + h) - f(x - h)) / 2h with h = 1e-5. The error is
-// about h^2 f'''/6 + 1e-16 f/h, at most 1e-9 for usual f.
+// Computes gradients by central differences in fp64: (f(x + h) - f(x - h)) / 2h with h = 1e-5. The
+// error is about h^2 f'''/6 + 1e-16 f/h, at most 1e-9 for usual f.
 
 #include <functional>
 
@@ -13,7 +13,8 @@ namespace moonring::testing {
 
 inline constexpr double kDifferenceBound = 1e-8;
 
-// df/dx for a scalar function f of the fp64 tensor x. x is changed in place and restored.
+// Returns df/dx for a scalar function f of the fp64 tensor x, which is changed in place and
+// restored.
 inline at::Tensor FiniteDifferences(const std::function<double()>& f, const at::Tensor& x) {
   at::NoGradGuard no_grad;
   constexpr double kStep = 1e-5;

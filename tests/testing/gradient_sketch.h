@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_GRADIENT_SKETCH_H_
 #define MOONRING_TESTS_TESTING_GRADIENT_SKETCH_H_
 
-// The distance of a gradient from one that a golden file stores as a sketch
-// (tests/golden/sketch.py): {"shape": [...], "norm": ||golden||, "projections": [...]}.
+// Compares a gradient with one that a golden file stores as a sketch (tests/golden/sketch.py):
+// {"shape": [...], "norm": ||golden||, "projections": [...]}.
 
 #include <cstdint>
 #include <string>
@@ -20,12 +20,12 @@ struct NamedGradient {
   std::vector<double> values;
 };
 
-// Projections of the gradient: sums of its values with random signs that depend on its name only.
+// Returns the gradient's projections: sums of its values with random signs that depend only on its
+// name.
 std::vector<double> Projections(const NamedGradient& gradient);
 
-// An estimate of ||gradient - golden|| / ||golden||, with a standard deviation of 18 %. Where the
-// golden gradient is all zero: 0 if `gradient` is zero too, else infinity. NaN if any element is
-// NaN.
+// Estimates ||gradient - golden|| / ||golden||, with a standard deviation of 18 %. If the golden
+// gradient is all zero: 0 if `gradient` is zero too, else infinity. NaN if any element is NaN.
 double SketchedErrorOf(const NamedGradient& gradient, const nlohmann::json& golden);
 
 // Succeeds if the shapes agree and SketchedErrorOf(gradient, golden) <= bound; fails on NaN.

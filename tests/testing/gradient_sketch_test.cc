@@ -30,7 +30,7 @@ nlohmann::json SketchOf(const std::string& name, const at::Tensor& tensor) {
 
 std::string NameOf(int number) { return "model.layers." + std::to_string(number) + ".weight"; }
 
-// The expected signs come from a few lines of Python integer arithmetic, independent of sketch.py.
+// The expected values come from a few lines of Python integer arithmetic, independent of sketch.py.
 // Sums of integers are exact.
 TEST(GradientSketchTest, TheSignsArePythons) {
   EXPECT_THAT(Projections(Named("model.layers.0.mlp.up_proj.weight",
@@ -40,7 +40,7 @@ TEST(GradientSketchTest, TheSignsArePythons) {
 }
 
 // The mean of the squared estimates is the true squared error, and each estimate is within a factor
-// of two.
+// of two of it.
 TEST(GradientSketchTest, MeasuresTheDistanceToAnotherTensor) {
   at::manual_seed(1);
   double squares = 0;
@@ -57,7 +57,8 @@ TEST(GradientSketchTest, MeasuresTheDistanceToAnotherTensor) {
   EXPECT_NEAR(squares / kTensors, 1.0, 4 * std::sqrt(2.0 / 16 / kTensors));
 }
 
-// Finds errors of ten times the bound in one element, and errors that do not change the norm.
+// An error of ten times the bound in one element is found, and so is an error that does not change
+// the norm.
 TEST(GradientSketchTest, FindsPlantedErrors) {
   at::manual_seed(2);
   for (int i = 0; i < 200; ++i) {

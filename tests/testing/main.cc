@@ -41,8 +41,8 @@ bool MatchesAny(const std::string& name, const std::vector<std::string>& pattern
 
 bool IsOfSource(const testing::TestInfo& test, const Choice& choice) {
   absl::string_view file = test.file();
-  // The compiler reports the path as "./tests/..." where a generated file includes the source
-  // (together.bzl).
+  // If a generated file includes the source (together.bzl), the compiler reports the path as
+  // "./tests/...".
   absl::ConsumePrefix(&file, "./");
   return choice.source.empty() || file == choice.source;
 }
@@ -53,8 +53,8 @@ bool IsChosen(const testing::TestInfo& test, const Choice& choice) {
   return MatchesAny(NameOf(test), choice.cases) == (choice.tier == choice.named);
 }
 
-// Whether GoogleTest's filter selects a test: patterns to include, then, after a hyphen, patterns
-// to exclude.
+// Returns whether GoogleTest's filter selects a test: patterns to include, then, after a hyphen,
+// patterns to exclude.
 bool PassesFilter(const std::string& name, const std::string& filter) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(filter, absl::MaxSplits('-', 1));
   return (parts.first.empty() || MatchesAny(name, absl::StrSplit(parts.first, ':'))) &&
@@ -68,7 +68,7 @@ std::vector<const testing::TestSuite*> AllSuites() {
   return suites;
 }
 
-// The first pattern that matches no test of the source; empty if every pattern matches one.
+// Returns the first pattern that matches no test of the source; empty if every pattern matches one.
 std::string IdlePattern(const Choice& choice) {
   for (const std::string& pattern : choice.cases) {
     bool is_idle = true;
@@ -83,9 +83,9 @@ std::string IdlePattern(const Choice& choice) {
   return "";
 }
 
-// Sets GoogleTest's filter to the chosen tests that the filter selected before. A suite that is
-// chosen as a whole is one pattern, so that the filter that GoogleTest prints stays short. Returns
-// the number of chosen tests, regardless of the previous filter.
+// Restricts GoogleTest's filter to the chosen tests. A suite that is chosen as a whole becomes one
+// pattern, so that the filter that GoogleTest prints stays short. Returns the number of chosen
+// tests, regardless of the filter that was set before.
 int Apply(const Choice& choice) {
   std::string& filter = testing::GTEST_FLAG(filter);
   std::vector<std::string> chosen;

@@ -1,9 +1,9 @@
 #ifndef MOONRING_TESTS_TESTING_MASKED_ATTENTION_H_
 #define MOONRING_TESTS_TESTING_MASKED_ATTENTION_H_
 
-// Attention from its definition: the whole [T, T] score matrix, a mask (causal inside documents, or
-// a test's own), and a softmax. It uses plain autograd and no code of attention/: an independent
-// reference for tests of attention and of the model.
+// Attention computed from its definition: the whole [T, T] score matrix, a mask (causal inside
+// documents, or a test's own), and a softmax. It uses plain autograd and no code of attention/, so
+// it is an independent reference for tests of attention and of the model.
 
 #include <cstdint>
 #include <functional>
@@ -18,8 +18,8 @@
 
 namespace moonring::testing {
 
-// bool [T, T]: true where a query (row) must not attend to a key (column). `documents` is empty or
-// has one mask per document; the chain of parents must not contain a cycle.
+// Returns a bool [T, T], true where a query (row) must not attend to a key (column). `documents` is
+// empty or has one mask per document; the chain of parents must not contain a cycle.
 inline at::Tensor HiddenPairs(const std::vector<int64_t>& lengths,
                               std::vector<attention::DocumentMask> documents, int64_t window) {
   documents.resize(lengths.size());
@@ -29,8 +29,8 @@ inline at::Tensor HiddenPairs(const std::vector<int64_t>& lengths,
     int64_t row;
     bool is_global;  // of its document's prefix
   };
-  // The tokens that precede token `end` of a document, in the order of reading: those of its
-  // ancestors, then its own.
+  // Returns the tokens that precede token `end` of a document, in the order of reading: those of
+  // its ancestors, then its own.
   const std::function<std::vector<Token>(int64_t, int64_t)> read = [&](int64_t d, int64_t end) {
     const attention::DocumentMask& of = documents[d];
     std::vector<Token> text =
@@ -72,7 +72,7 @@ class MaskedAttention : public attention::PlannedAttention {
     const at::Tensor hidden_TT = HiddenPairs(lengths_, documents_, rule.window);
     scores = scores.masked_fill(hidden_TT, -std::numeric_limits<double>::infinity());
     if (rule.sink_H.defined()) {
-      // The attention sink: one more key, without a value.
+      // The attention sink is one more key, without a value.
       const at::Tensor sink_HT1 =
           rule.sink_H.to(wide).view({-1, 1, 1}).expand({-1, scores.size(1), 1});
       scores = at::cat({scores, sink_HT1}, 2);

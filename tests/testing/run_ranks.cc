@@ -18,8 +18,8 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// Connects all ranks, or none. On a busy machine a rank sometimes finds a connection closed that
-// Gloo has just opened, or a test's short deadline passes: then all ranks connect once more.
+// Connects all ranks, or none. On a busy machine Gloo sometimes finds a new connection closed, or a
+// test's short deadline passes: then all ranks connect once more.
 absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int rank, int ranks,
                                                      absl::Duration deadline) {
   constexpr int kAttempts = 20;
@@ -39,7 +39,7 @@ absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int 
   }
 }
 
-// One rank's thread. Its failures are reported immediately; gtest's trace adds the rank.
+// The thread of one rank. Its failures are reported immediately; gtest's trace adds the rank.
 void RunRank(const StorePtr& store, int rank, int ranks,
              const std::function<void(std::shared_ptr<comm::World>)>& body,
              absl::Duration deadline) {

@@ -9,7 +9,8 @@
 
 namespace moonring::testing {
 
-// `path` is relative to this repository, or is "external/NAME/..." for another one.
+// Returns a file's contents. `path` is relative to this repository, or is "external/NAME/..." for
+// another one.
 inline std::string ReadRunfile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("no runfile " + path);

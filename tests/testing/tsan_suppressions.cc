@@ -1,12 +1,12 @@
-// Suppressions for ThreadSanitizer: libraries that are not built with it, whose synchronization it
-// cannot see. A race between two stacks of our own code is still reported. Linked into every
-// program under --config=tsan (.bazelrc).
+// Suppressions for ThreadSanitizer, for libraries that are not built with it, so that it cannot see
+// how they synchronize. A race between two stacks of Moonring's own code is still reported. Linked
+// into every program under --config=tsan (.bazelrc).
 
 #ifdef __SANITIZE_THREAD__
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the runtime's name
   return
-      // LibTorch counts references and passes work to its own threads; ThreadSanitizer sees nothing
-      // that orders the accesses that follow.
+      // LibTorch counts references and passes work to its own threads; ThreadSanitizer cannot see
+      // what orders the accesses after that.
       "race:libtorch_cpu.so\n"
       "race:libc10.so\n"
       // OpenMP's worker threads: libgomp orders the beginning and end of a parallel region by its

@@ -1,6 +1,6 @@
-// Fused attention of the pretend device. Arguments and layouts are those of the CUDA kernels,
-// results are computed from the definition in fp64 (tests/attention/cuda_stand_ins.h). The
-// temporary memory of the kernels, from LibTorch 2.11's sources, is:
+// Fused attention on the pretend device. Arguments and layouts are those of the CUDA kernels;
+// results are computed from the definition in fp64 (tests/attention/cuda_stand_ins.h). The kernels'
+// temporary memory, according to LibTorch 2.11's sources, is:
 //
 //   flash, forward       two words of a generator's state. (Splits of keys are used for decoding
 //                        with one query per sequence only, which does not occur here.)
@@ -42,7 +42,7 @@ constexpr int64_t kFloat = sizeof(float);
 int64_t Tiles(int64_t count, int64_t of_tile) { return (count + of_tile - 1) / of_tile; }
 int64_t RoundUp(int64_t count, int64_t multiple) { return Tiles(count, multiple) * multiple; }
 
-// The arguments of a call, by their index in the operator's schema.
+// Gives a call's arguments by their index in the operator's schema.
 class Arguments {
  public:
   Arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
@@ -74,7 +74,8 @@ Sizes OfFlashBackward(const Arguments& given) {
   return sizes;
 }
 
-// The two temporaries follow one another in one allocation; the results exist at the same time.
+// Returns the two temporaries, which are parts of one allocation; the results exist at the same
+// time.
 Sizes OfEfficientBackward(const Arguments& given) {
   const at::Tensor q = given.Tensor(1);
   const int64_t rows = q.size(1), heads = q.size(2), head_dim = q.size(3);
@@ -94,7 +95,7 @@ Sizes OfCudnnBackward(const Arguments& given) {
 
 Sizes None(const Arguments&) { return {}; }
 
-// The results of a kernel when products are skipped (left_out.h).
+// Returns a kernel's results when products are skipped (left_out.h).
 using Results = std::vector<c10::IValue>;
 
 Results ZerosOfFlashForward(const Arguments& given) {
@@ -127,7 +128,7 @@ Results ZerosOfEfficientBackward(const Arguments& given) {
   return results;
 }
 
-// Runs the operator with its temporary memory allocated until its results exist.
+// Runs the operator; its temporary memory is allocated until its results exist.
 template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
 void With(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::vector<at::Tensor> taken;

@@ -1,5 +1,5 @@
-// NCCL's collectives through Communicator, and attention that gathers its keys with them, on three
-// ranks: threads of one process with one pretend device each.
+// NCCL's collectives called by Communicator, and attention that gathers its keys with them, on
+// three ranks: threads of one process, with one pretend device (a simulated GPU) each.
 
 #include <functional>
 #include <memory>
@@ -49,7 +49,8 @@ void OnRanks(const std::function<void(std::shared_ptr<Communicator>, c10::Device
   for (std::thread& rank : ranks) rank.join();
 }
 
-// One rank's rows [rows, 2]: small integers, which are exact in any dtype and order of addition.
+// Returns one rank's rows [rows, 2]: small integers, which are exact in any dtype and order of
+// addition.
 at::Tensor RowsOfRank(int rank, int64_t rows) {
   return ((at::arange(rows * 2) * 5 + rank) % 7).to(at::kFloat).view({rows, 2});
 }
@@ -83,7 +84,7 @@ TEST(Collectives, GatherEqualPartsAndOthers) {
     EXPECT_EQ(comm->counters().steps - before.steps, 2);
     for (size_t i = 0; i < wholes.size(); ++i)
       EXPECT_TRUE(BitEqual(wholes[i].cpu(), wants[i])) << i;
-    // One alone.
+    // The collective of a single tensor.
     at::Tensor one = at::full({3, 2}, -1.0, device);
     one[comm->rank()].fill_(comm->rank());
     auto alone = comm->StartAllGather({{one, {1, 1, 1}}});
@@ -114,14 +115,14 @@ TEST(Collectives, ReduceScatterEqualPartsAndOthers) {
   });
 }
 
-// Documents that are split equally over all ranks: one collective for each slice of heads, which
-// overlaps with computation, and a sum in fp32. The tolerances, as in varlen_test, allow one
+// Documents that are split equally over all ranks need one collective for each slice of heads,
+// which overlaps with computation, and a sum in fp32. The tolerances, as in varlen_test, allow one
 // rounding in bf16.
 TEST(Collectives, AttentionGathersKeys) {
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     // 600 tokens in whole blocks: one document that is split equally; documents whose lengths are
-    // not multiples of the block, so that their shares differ; and one long document next to short
-    // ones.
+    // not multiples of the block, so that the ranks' shares differ; and one long document with
+    // short ones.
     for (const std::vector<int64_t>& lengths :
          std::vector<std::vector<int64_t>>{{384}, {200, 33, 90}, {768, 384}}) {
       at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);

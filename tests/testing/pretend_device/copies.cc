@@ -1,10 +1,11 @@
-// Copies of the pretend device. Which of them block the host is taken from LibTorch 2.11's
-// aten/src/ATen/native/cuda/Copy.cu.
+// Copies to, from and within the pretend device (a simulated GPU). Which of them block the host is
+// taken from LibTorch 2.11's aten/src/ATen/native/cuda/Copy.cu.
 //
-// A copy that does not block exposes a host that does not wait for it. A copy to the host fills the
-// memory with NaN until the host has waited. For a copy to the device, the source must be unchanged
-// when the host has waited (its bytes are compared); otherwise the process ends with a message.
-// Work of the device that uses the same host memory must be ordered after the copy by an event.
+// A copy that does not block must expose a host that does not wait for it. So a copy to the host
+// fills the memory with NaN until the host has waited. For a copy to the device, the source must be
+// unchanged when the host has waited (its bytes are compared); otherwise the process ends with a
+// message. The device's other work on the same host memory must be ordered after the copy by an
+// event.
 
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +30,8 @@ c10::Stream StreamOf(const at::Tensor& on_device) {
   return c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(on_device.device());
 }
 
-// Whether both tensors are the same contiguous run of bytes, which a copy engine can copy alone.
+// Returns whether both tensors are contiguous with the same dtype, so that a copy engine can copy
+// the bytes without a kernel.
 bool SameRun(const at::Tensor& to, const at::Tensor& from) {
   return to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
          to.strides() == from.strides() && to.is_non_overlapping_and_dense();
@@ -102,9 +104,8 @@ at::Tensor Contiguous(const at::Tensor& tensor, at::ScalarType dtype) {
   return tensor.to(dtype).contiguous();
 }
 
-// Copies between host and device that a copy engine cannot do alone go through a contiguous tensor
-// of the target's dtype. The dtype is converted on the source's side; the converted tensor is not
-// pinned.
+// Other copies between host and device go through a contiguous tensor of the target's dtype. The
+// dtype is converted on the source's side; the converted tensor is not pinned.
 void ToDeviceFrom(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (SameRun(to, from)) return RunToDevice(to, from, non_blocking);
   const at::Tensor run = Contiguous(from, to.scalar_type());

@@ -36,7 +36,7 @@ nlohmann::json AsJson(const Copies& copies) {
           {"largest_blocking", copies.largest_blocking}};
 }
 
-// The largest first.
+// Returns the blocks as JSON, the largest first.
 nlohmann::json AsJson(const std::map<std::string, HeldBlocks>& held) {
   std::vector<std::pair<std::string, HeldBlocks>> sorted(held.begin(), held.end());
   std::sort(sorted.begin(), sorted.end(),
@@ -176,8 +176,8 @@ void CountBytes(int64_t change) {
 
 }  // namespace moonring::pretend
 
-// Replaces the C library's _Exit in a program that links this file. The host program ends by _Exit,
-// which skips atexit handlers and destructors.
+// Replaces the C library's _Exit in a program that links this file, in order to write the report.
+// The host program ends by _Exit, which skips atexit handlers and destructors.
 extern "C" void _Exit(int code) {
   moonring::pretend::Report();
   syscall(SYS_exit_group, code);

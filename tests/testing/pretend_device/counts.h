@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
 
-// Counters of a program's use of the pretend device (device.h).
+// Counts what a program does on the pretend device (device.h).
 //
 // If the environment has PRETEND_DEVICE_REPORT=FILE, a process that ends by _Exit, as the host
 // does, writes its counters as JSON to FILE.RANK (RANK is the environment variable, or 0), and what
@@ -24,7 +24,7 @@ struct Copies {
   int64_t blocking = 0, blocking_bytes = 0, largest_blocking = 0;
 };
 
-// The work of one call, by the rules of work.h.
+// The work of one call, counted by the rules of work.h.
 struct Work {
   int64_t read = 0, written = 0;  // bytes
   double flops = 0;
@@ -35,7 +35,7 @@ struct Work {
   std::string shapes;  // of its tensors
 };
 
-// The sums over equal calls.
+// The sums over calls that are equal in all that Alike has.
 struct Calls {
   int64_t calls = 0, read = 0, written = 0;
   double flops = 0;
@@ -55,7 +55,7 @@ struct Counts {
   int64_t Synchronizations() const;
 };
 
-// The counts of all threads since the start or since the last ResetCounts().
+// Returns the counts of all threads since the start or since the last ResetCounts().
 Counts CountsNow();
 // Sets all counts to 0; the peak starts at the memory that is in use.
 void ResetCounts();
@@ -63,8 +63,8 @@ void ResetCounts();
 void Report();
 bool WantsReport();
 
-// While this object is alive, this thread's kernels are not counted: they implement a stand-in for
-// another kernel.
+// While this object exists, this thread's kernels are not counted, because together they implement
+// another kernel, which is counted itself.
 class Uncounted {
  public:
   Uncounted();
@@ -73,12 +73,12 @@ class Uncounted {
   Uncounted& operator=(const Uncounted&) = delete;
 };
 
-// Blocks of one kind.
+// The memory blocks of one kind.
 struct HeldBlocks {
   int64_t count = 0, bytes = 0;
 };
 
-// For the implementation of the device only.
+// The following functions are for the implementation of the device only.
 void CountKernel(const std::string& name);
 void CountWork(const std::string& name, const Work& work);
 void CountSynchronization(const std::string& cause);

@@ -1,6 +1,6 @@
-// Registers the pretend device under LibTorch's CUDA key: device guard, hooks, and allocators of
-// device memory and of pinned memory. It is linked into programs (alwayslink) without
-// libtorch_cuda.
+// Registers the pretend device (a simulated GPU) under LibTorch's CUDA key: device guard, hooks,
+// and allocators of device memory and of pinned memory. It is linked (alwayslink) into programs
+// without libtorch_cuda.
 
 #include "tests/testing/pretend_device/device.h"
 

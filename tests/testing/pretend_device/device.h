@@ -14,11 +14,11 @@
 //   ranks call collectives in different orders    an error (nccl_group.cc)
 //   uninitialized memory is used                  NaN
 //
-// The device counts kernels, copies, waits of the host and bytes (counts.h). Fused attention runs
-// on stand-ins with the conventions of the CUDA kernels (tests/attention/cuda_stand_ins.h).
+// The device counts kernels, copies, waits of the host and bytes (counts.h). Fused attention is
+// computed on the CPU with the conventions of the CUDA kernels (tests/attention/cuda_stand_ins.h).
 //
-// The device does not show: what the CUDA kernels compute, refuse and accept, except for the rules
-// that are copied from LibTorch 2.11's sources; time; and the code in `#ifdef MOONRING_CUDA`
+// The device does not reveal: what the CUDA kernels compute, reject and accept, except for the
+// rules that are copied from LibTorch 2.11's sources; time; and the code in `#ifdef MOONRING_CUDA`
 // (comm/nccl_group.cc, base/memory/pinned_memory.cc, kernels/products/grouped_products.cc,
 // trainer/reports/device_memory.cc).
 //

@@ -31,8 +31,8 @@ TEST(PretendDevice, IsAGpuToLibTorch) {
   EXPECT_EQ(at::zeros({1}, c10::Device(c10::kCUDA)).device(), kDevice);
 }
 
-// The forward and backward of operators that models use, compared with the CPU in fp64. (For some
-// of them the CPU has other operators, so the last bits may differ.)
+// The forward and backward of operators that models use equal the CPU's in fp64. (For some of them
+// the CPU has other operators, so the last bits may differ.)
 TEST(PretendDevice, ComputesForwardAndBackward) {
   const at::Tensor x = at::randn({5, 8}, at::kDouble), w = at::randn({7, 8}, at::kDouble),
                    bias = at::randn({7}, at::kDouble);
@@ -53,8 +53,8 @@ TEST(PretendDevice, ComputesForwardAndBackward) {
   const std::vector<at::Tensor> want = gradients(at::kCPU), got = gradients(kDevice);
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_LE((got[i] - want[i]).norm().item<double>(), 1e-13 * want[i].norm().item<double>()) << i;
-  // Autograd's thread frees its last tensors after grad() has returned, but the tests below count
-  // bytes. Only the workspace of products remains.
+  // Autograd's thread frees its last tensors after grad() has returned; the tests after this one
+  // count bytes, so this loop waits until only the workspace of products is left.
   constexpr int64_t kWorkspace = int64_t{32} << 20;
   for (int i = 0; i < 10000 && CountsNow().held_bytes > kWorkspace; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -108,7 +108,8 @@ TEST(PretendDevice, CountsBytes) {
   EXPECT_EQ(CountsNow().peak_bytes - before, 4096 + 512);
 }
 
-// Two sequences of 40 and 56 rows; 4 heads of dimension 24, rounded up to 32.
+// Returns the offsets of two sequences of 40 and 56 rows; the tests use 4 heads of dimension 24,
+// rounded up to 32.
 at::Tensor OffsetsOnDevice() { return at::tensor({0, 40, 96}, at::kInt).to(kDevice); }
 
 TEST(PretendDevice, FlashAttentionTakesWhatItsKernelDoes) {
@@ -180,8 +181,8 @@ TEST(PretendDevice, ProductsAreOfFloats) {
               ThrowsMessage<c10::Error>(HasSubstr("not implemented for 'Long'")));
 }
 
-// The output memory is NaN at first: with beta 0 it is not read. The fp64 sum is exact to 1e-16;
-// the fp32 sum differs by a few roundings; a bf16 sum would differ by 4e-3.
+// The output memory is NaN at first, and is not read because beta is 0. The fp64 sum is exact to
+// 1e-16; the fp32 sum differs by a few roundings; a bf16 sum would differ by 4e-3.
 TEST(PretendDevice, ProductsOfBf16AddUpInFp32) {
   const at::Tensor a = at::randn({5, 40}).to(at::kBFloat16),
                    b = at::randn({40, 3}).to(at::kBFloat16),
@@ -262,7 +263,7 @@ TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
   EXPECT_EQ(pinned.sum().item<double>(), 3);
 }
 
-// Copies to the host and back on two streams without a wait of the host: an event is enough.
+// Copies to the host and back on two streams need no wait of the host: an event is enough.
 TEST(PretendDevice, WhatLeavesComesBack) {
   const at::Tensor x = at::ones({3}, kDevice),
                    pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));

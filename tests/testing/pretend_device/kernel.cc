@@ -13,8 +13,8 @@
 namespace moonring::pretend {
 namespace {
 
-// A CPU storage over the bytes of a device storage. A kernel that enlarges its output gets CPU
-// memory from it, which the caller copies to the device (kernels.cc).
+// Returns a CPU storage over the bytes of a device storage. A kernel that enlarges its output gets
+// CPU memory from it, which the caller copies to the device (kernels.cc).
 c10::Storage SeenStorage(const c10::Storage& storage) {
   const Block* const block = BlockOf(storage);
   void* const bytes = block == nullptr ? nullptr : ForKernels(storage.mutable_data());

@@ -2,7 +2,7 @@
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNEL_H_
 
 // One kernel of the pretend device. It accesses the device's tensors as CPU tensors over the same
-// bytes, and has a position in the current stream.
+// bytes, and is ordered as work of the current stream.
 
 #include <vector>
 
@@ -32,11 +32,11 @@ class Kernel {
 // Converts a CPU tensor that the kernel has just computed to a tensor of `device`.
 at::Tensor ToDevice(const at::Tensor& made, c10::Device device);
 
-// Temporary memory of a running kernel, of the size that the real kernel takes; freed when the
+// Allocates temporary memory of the size that the real kernel takes while it runs; freed when the
 // returned tensor is destroyed.
 at::Tensor Workspace(int64_t bytes);
 
-// Whether work on this tensor is skipped (memory.h: LargeIsLeftOut).
+// Returns whether work on this tensor is skipped (memory.h: LargeIsLeftOut).
 bool IsLarge(const at::Tensor& tensor);
 
 }  // namespace moonring::pretend

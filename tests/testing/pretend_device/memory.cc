@@ -21,8 +21,8 @@
 namespace moonring::pretend {
 namespace {
 
-// The size of the address range: 256 GiB, or 4 TiB if work on large tensors is skipped. Physical
-// memory is taken on first use.
+// Returns the size of the address range: 256 GiB, or 4 TiB if work on large tensors is skipped.
+// Physical memory is taken on first use.
 size_t Addresses() { return size_t{1} << (LargeIsLeftOut() ? 42 : 38); }
 constexpr size_t kRound = 512;
 constexpr size_t kWorthReturning = size_t{1} << 20;  // to the machine, when it is freed
@@ -116,7 +116,7 @@ class Memory {
       fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
   }
 
-  // The blocks that are allocated, grouped by kind.
+  // Returns the allocated blocks, grouped by kind.
   std::map<std::string, HeldBlocks> Held() const {
     std::map<std::string, HeldBlocks> held;
     for (const auto& [address, block] : live_) {

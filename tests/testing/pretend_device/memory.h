@@ -35,18 +35,19 @@ struct Block {
 // pointer.
 c10::DataPtr Allocate(size_t bytes);
 
-// The memory block of a storage; null for a storage without memory. Refuses a storage that does not
-// belong to this device: a CPU tensor that claims to be on a GPU, or memory from another allocator.
+// Returns the memory block of a storage; null for a storage without memory. Rejects a storage that
+// does not belong to this device: a CPU tensor that claims to be on a GPU, or memory from another
+// allocator.
 Block* BlockOf(const c10::Storage& storage);
 
-// The address at which a kernel can access the byte at the device address `of_device`.
+// Returns the address at which a kernel can access the byte at the device address `of_device`.
 void* ForKernels(void* of_device);
 bool OfDevice(const void* address);
 
 size_t MemoryLimit();
 
-// Whether PRETEND_DEVICE_PRODUCTS=counted is set: work on a tensor of more than one floating-point
-// number is counted and skipped (left_out.h).
+// Returns whether PRETEND_DEVICE_PRODUCTS=counted is set: work on a tensor of more than one
+// floating-point number is counted and skipped (left_out.h).
 bool LargeIsLeftOut();
 
 }  // namespace moonring::pretend

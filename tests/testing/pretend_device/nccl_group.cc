@@ -1,8 +1,8 @@
 // Implements comm/nccl_group.h for the pretend device. It replaces the NCCL implementation in
 // programs that link it before //comm:nccl_group.
 //
-// Gloo moves the bytes. The rules are NCCL's. Host tensors, and two ranks on one device, are
-// refused. A group has its own stream: a call is ordered after the current stream's work, and
+// Gloo moves the bytes, but the rules are NCCL's. Host tensors, and two ranks on one device, are
+// rejected. A group has its own stream: a call is ordered after the current stream's work, and
 // wait() makes the current stream wait for it, not the host. Sends and receives between
 // startCoalescing and endCoalescing are one call, which is null if there were none; collectives
 // between them share one Work. Unlike NCCL, which hangs or mixes up bytes, this group detects ranks
@@ -68,7 +68,8 @@ class PretendNccl final : public c10d::Backend {
     CheckDevices();
   }
 
-  // NCCL aborts queued calls, and so the peers' side of them. (A destructor cannot throw.)
+  // NCCL's destructor aborts queued calls, and so the other ranks' part of them; here that is a
+  // fatal error, because a destructor cannot throw.
   ~PretendNccl() override {
     if (aborted_ || std::uncaught_exceptions() > 0 || pretend::HostHasWaited(stream_)) return;
     std::fprintf(stderr,

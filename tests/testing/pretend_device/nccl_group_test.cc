@@ -1,5 +1,5 @@
-// The errors of the simulated NCCL group, and that it moves bytes: two ranks, which are threads of
-// one process, with one device each.
+// The simulated NCCL group detects errors, and moves bytes: two ranks, which are threads of one
+// process, with one device each.
 
 #include <functional>
 #include <string>
@@ -27,7 +27,7 @@ using TensorList = std::vector<at::Tensor>;
 // The function that each rank runs, with its group and its device.
 using Body = std::function<void(int rank, c10d::Backend& group, c10::Device device)>;
 
-// Runs a function on two ranks and returns each rank's exception; "" if it threw none.
+// Runs a function on two ranks and returns the message of each rank's exception, or "".
 std::vector<std::string> OnTwoRanks(const Body& body, int devices = 2) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> thrown(2);
@@ -106,7 +106,7 @@ TEST(PretendNccl, TwoRanksOnOneDevice) {
   EXPECT_THAT(thrown, Each(HasSubstr("Duplicate GPU detected : rank 0 and rank 1")));
 }
 
-// Simulates a run that ends while the reduction of its last gradient is queued.
+// The run ends while the reduction of its last gradient is queued.
 TEST(PretendNcclDeathTest, EndsWhileACallIsQueued) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
@@ -116,7 +116,7 @@ TEST(PretendNcclDeathTest, EndsWhileACallIsQueued) {
                "a group of NCCL ends while its last call of 1 is queued");
 }
 
-// The group's stream writes the result; code that does not call wait() reads too early.
+// The group's stream writes the result; code that does not call wait() reads it too early.
 TEST(PretendNccl, NobodyWaits) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
     TensorList sum = {at::full({3}, rank + 1.0, device)};

@@ -1,5 +1,6 @@
-// Operators of the pretend device. Factories and views have their own implementations; every other
-// operator runs the CPU kernel over the same bytes (a boxed fallback, which copies no argument).
+// Operators of the pretend device (a simulated GPU). Factories and views have their own
+// implementations; every other operator runs the CPU kernel over the same bytes (a boxed fallback,
+// which copies no argument).
 
 #include "tests/testing/pretend_device/operators.h"
 
@@ -104,7 +105,7 @@ at::Tensor& SetNothing(at::Tensor& self) {
   return at::native::set_storage_cpu_(self, none, 0, {0}, {});
 }
 
-// item(): the only read of device memory by the host itself.
+// item(): the only operator by which the host itself reads device memory.
 at::Scalar LocalScalar(const at::Tensor& self) {
   Kernel kernel("_local_scalar_dense");
   const at::Tensor seen = kernel.Sees(self, /*writes=*/false);
@@ -121,8 +122,8 @@ void RecordStream(at::Tensor& self, c10::Stream stream) {
 
 // --- any other operator -----------------------------------------------------
 
-// Operators for which the host must know the size of the result, or the result itself: CUDA's
-// kernels wait for it.
+// Returns whether the host must know the size of the operator's result, or the result itself:
+// CUDA's kernels then wait for the device.
 bool HostMustKnow(const std::string& name, const std::string& overload) {
   static const std::vector<std::string> always = {
       "aten::nonzero",    "aten::masked_select",      "aten::equal",    "aten::_unique2",
@@ -131,8 +132,8 @@ bool HostMustKnow(const std::string& name, const std::string& overload) {
   return std::find(always.begin(), always.end(), name) != always.end();
 }
 
-// The limits of cuBLAS: no integers, and a workspace for each stream of the size that LibTorch 2.11
-// uses for compute capability 9.0 (32 MiB).
+// Applies the limits of cuBLAS: no integers, and a workspace for each stream, of the size that
+// LibTorch 2.11 uses for compute capability 9.0 (32 MiB).
 void PrepareProduct(const std::string& name, const at::Tensor& first) {
   TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name,
               "_cuda\" not implemented for '", first.scalar_type(), "'");
@@ -186,8 +187,8 @@ class Call {
   }
 
  private:
-  // Skips the computation on large tensors: outputs stay unchanged, and other results get memory
-  // only. Returns false if the sizes of the results cannot be known without the computation.
+  // Skips the computation on large tensors: outputs stay unchanged, and other results only get
+  // memory. Returns false if the sizes of the results cannot be known without the computation.
   bool LeaveOut() {
     if (HostMustKnow(name_, schema_.overload_name())) return false;
     const std::vector<c10::Argument>& returns = schema_.returns();
@@ -265,8 +266,8 @@ class Call {
     return value;
   }
 
-  // CUDA's kernels accept host tensors that are scalars; of larger ones only indices, which they
-  // copy.
+  // CUDA's kernels accept host tensors that are scalars. They also accept larger ones that are
+  // indices, which they copy.
   void CheckHostTensors() const {
     for (const at::Tensor& tensor : on_host_) {
       if (tensor.dim() == 0) continue;
@@ -289,7 +290,7 @@ class Call {
     }
   }
 
-  // For a result that aliases an argument by the schema: that argument.
+  // If the schema says that the result aliases an argument, returns that argument.
   c10::IValue Returned(const c10::IValue& value, const c10::Argument& result) const {
     if (result.alias_info() != nullptr) {
       TORCH_CHECK(result.alias_info()->isWrite(), name_,
@@ -359,8 +360,8 @@ void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack
 
 namespace {
 
-// Whether the operator is a single kernel on a GPU: operators on lists of tensors are, and
-// operators that have a CPU kernel in addition to a composite implementation.
+// Returns whether the operator is a single kernel on a GPU: true for operators on lists of tensors,
+// and for operators that have a CPU kernel in addition to a composite implementation.
 bool HasOwnKernel(const c10::OperatorName& name) {
   if (name.name.rfind("aten::_foreach_", 0) == 0) return true;
   const auto op = c10::Dispatcher::singleton().findOp(name);
@@ -387,8 +388,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("set_", TORCH_FN(SetNothing));
   library.impl("_local_scalar_dense", TORCH_FN(LocalScalar));
   library.impl("record_stream", TORCH_FN(RecordStream));
-  // Registers operators that have a CUDA kernel but, for other devices, are composed of several
-  // operators.
+  // Registers operators that have a CUDA kernel but are composed of several operators on other
+  // devices.
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || !HasOwnKernel(name)) continue;
     const std::string full =

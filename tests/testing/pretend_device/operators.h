@@ -9,19 +9,20 @@
 
 namespace moonring::pretend {
 
-// Runs any operator on tensors of the device, by the CPU kernel over the same bytes.
+// Runs an operator on tensors of the device, by the CPU kernel over the same bytes.
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// The same with another implementation: `run` takes the arguments from the stack and pushes result
-// tensors of the device.
+// Runs an operator with another implementation: `run` takes the arguments from the stack and pushes
+// result tensors of the device.
 void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
              const std::function<void()>& run);
 
-// Whether `argument` of the product `name` is read by tensor cores, and so in TF32 if that is
-// enabled.
+// Returns whether tensor cores read `argument` of the product `name`, so that it is rounded to TF32
+// if that is enabled.
 bool IsOperand(const std::string& name, const std::string& argument);
 
-// x rounded to TF32 by truncation, which is less exact than other roundings that cuBLAS may use.
+// Returns x rounded to TF32 by truncation, which is less exact than other roundings that cuBLAS may
+// use.
 at::Tensor Truncated(const at::Tensor& x);
 
 }  // namespace moonring::pretend

@@ -65,7 +65,7 @@ void MultiplyGroups(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16) {
     const int64_t groups = ends.isTensor() ? ends.toTensor().size(0) : a.size(0);
     TORCH_CHECK(groups < 1024, "Can't process more than 1024 groups");
-    // With other layouts the kernel does not accept a group without rows, and asserts that on the
+    // With other layouts the kernel does not accept a group without rows; it asserts this on the
     // device.
     TORCH_CHECK(
         a.dim() == 3 || b.dim() == 3 || (a.stride(-1) != 1 && b.stride(-1) == 1),

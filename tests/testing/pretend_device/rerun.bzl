@@ -10,16 +10,16 @@ def pretend_device_test(
     data = [],
     deps = [],
     shard_count = None):
-    """A test of the pretend device alone, NAME.cc.
+    """Defines a test that runs on the pretend device only, NAME.cc.
 
     Args:
       name: of the test.
-      size: Bazel's.
-      fast: as cc_test (together.bzl) has it.
-      full: the same.
-      data: Bazel's.
-      deps: Bazel's, added to the usual ones.
-      shard_count: Bazel's.
+      size: of the test, as in cc_test.
+      fast: as in together.bzl's cc_test.
+      full: as in together.bzl's cc_test.
+      data: of the test, as in cc_test.
+      deps: of the test, in addition to those of every such test.
+      shard_count: of the test, as in cc_test.
     """
     cc_test(
         name = name,
@@ -40,18 +40,19 @@ def rerun_on_pretend_device(
     full = "",
     env = {},
     suffix = "on_pretend_device"):
-    """NAME_on_pretend_device: the test NAME of this package, with the pretend device's host.
+    """Defines NAME_on_pretend_device: the test NAME of this package, with the pretend device's
+    host.
 
-    And NAME_on_pretend_device_full: those of its cases that are the full tier's there.
+    Also defines NAME_on_pretend_device_full, with the cases that belong to the full tier.
 
     Args:
       name: a cc_test that runs the host by tests/testing/command.h.
-      size: Bazel's.
-      devices: how many GPUs there are.
-      only: of its cases, as --gtest_filter names them; "" for none.
-      full: further cases, of the full tier; --gtest_filter's words too.
-      env: further variables of the environment.
-      suffix: of the name, where a test is run again in several ways.
+      size: of the test, as in cc_test.
+      devices: the number of simulated GPUs.
+      only: the cases to run, in the syntax of --gtest_filter; "" for none.
+      full: further cases, which run in the full tier, in the same syntax.
+      env: further environment variables.
+      suffix: of the target's name, if a test runs in several ways.
     """
     for tier, cases, tags in [("", only, []), ("_full", full, ["full"])]:
         if not cases:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A test of the host's commands with the pretend device's host: rerun.sh TEST [ARGUMENT...]
-# It has to have used the device: a report with kernels in it (counts.h).
+# Runs a test of the host's commands with the pretend device's host: rerun.sh TEST [ARGUMENT...].
+# Fails unless the device was used, that is, unless there is a report with kernels in it (counts.h).
 report=$TEST_TMPDIR/report
 MOONRING_TEST_HOST=tests/testing/pretend_device/host PRETEND_DEVICE_REPORT=$report "$@" || exit
 grep -q '"all_kernels": *[1-9]' "$report"* && exit

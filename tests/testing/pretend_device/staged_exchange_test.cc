@@ -1,5 +1,5 @@
-// Collectives of comm/communicator.h that copy GPU tensors through host memory: each operation over
-// two ranks of one GPU, with each kind of tensor, compared with what was sent. Ranks are threads.
+// Collectives of comm/communicator.h that copy GPU tensors through host memory: each operation,
+// over two ranks (which are threads) of one GPU, with each kind of tensor, receives what was sent.
 
 #include <functional>
 #include <memory>
@@ -28,14 +28,14 @@ using Message = Communicator::Message;
 const c10::Device kGpu(c10::kCUDA, 0);
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong};
 
-// One rank's rows [rows, 3] of small integers, which are exact in every dtype.
+// Returns one rank's rows [rows, 3] of small integers, which are exact in every dtype.
 at::Tensor SmallRows(int rank, int64_t rows, at::ScalarType dtype) {
   return ((at::arange(rows * 3, at::kLong) * 5 + rank) % 7).to(dtype).view({rows, 3});
 }
 
 at::Tensor There(const at::Tensor& tensor) { return tensor.to(kGpu); }
 
-// The same values in a tensor whose rows are not contiguous.
+// Returns the same values in a tensor whose rows are not contiguous.
 at::Tensor Strided(const at::Tensor& tensor) {
   at::Tensor wide = at::zeros({tensor.size(0), 6}, tensor.options());
   wide.narrow(1, 2, 3).copy_(tensor);

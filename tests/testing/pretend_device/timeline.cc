@@ -46,7 +46,7 @@ void Join(Clock& into, const Clock& other) {
 }
 
 // Removes and returns the waiting callbacks for which `over` is true. The caller holds the lock,
-// and runs the callbacks without it.
+// and runs the callbacks after releasing it.
 template <typename Over>
 std::vector<Waiting> Take(SharedClocks& all, const Over& over) {
   const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
@@ -71,7 +71,7 @@ void HostJoins(const std::function<Clock(SharedClocks&)>& clock) {
 
 using Part = std::map<int64_t, LastUse>::iterator;
 
-// The section that begins at this byte; splits a section if necessary.
+// Returns the section that begins at this byte; splits a section if necessary.
 Part Split(Uses& uses, int64_t at) {
   const Part part = std::prev(uses.from.upper_bound(at));
   return part->first == at ? part : uses.from.emplace(at, part->second).first;

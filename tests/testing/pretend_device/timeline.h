@@ -1,12 +1,12 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_TIMELINE_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_TIMELINE_H_
 
-// Streams and events of the pretend device. Its kernels run immediately, so wrong ordering cannot
+// Streams and events of the pretend device. Its kernels run immediately, so a wrong order cannot
 // change results; it is detected by vector clocks instead (Mattern, "Virtual Time and Global States
 // of Distributed Systems", 1989). Each stream counts its work, and knows up to which count of each
-// other stream it has waited. Work that accesses memory that another stream's work accessed must be
-// ordered after it by an event or by a wait of the host. Otherwise it is a race, which is an error
-// here.
+// other stream it has waited. Work on memory that another stream's work has accessed must be
+// ordered after that work by an event or by a wait of the host. Otherwise it is a race, which is an
+// error.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,8 @@ struct Uses {
   std::map<StreamKey, bool> recorded;  // record_stream: the memory waits for these when it is freed
 };
 
-// Bytes [begin, end) of a piece of memory. For a view: from its first element to its last; bytes in
-// between count as accessed.
+// Bytes [begin, end) of a piece of memory. A view's bytes are those from its first element to its
+// last; bytes in between count as accessed.
 struct Access {
   Uses* uses;
   int64_t begin, end;
@@ -56,15 +56,15 @@ void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, cons
 // cannot throw.)
 void CheckFree(const Uses& uses, const char* what);
 
-// Records an event: its position in its stream.
+// Records an event; returns the position in its stream.
 Clock Record(const c10::Stream& stream);
 void WaitForEvent(const c10::Stream& stream, const Clock& event);
 
-// Whether the host has waited for all work that is currently on `stream`.
+// Returns whether the host has waited for all work that is now on `stream`.
 bool HostHasWaited(const c10::Stream& stream);
 
-// The host waits for an event, for a stream, or for all streams; callbacks of WhenReached() for
-// work that is done run here.
+// Makes the host wait for an event, for a stream, or for all streams. Runs the callbacks of
+// WhenReached() for work that is now done.
 void HostWaits(const Clock& event);
 void HostWaits(const c10::Stream& stream);
 void HostWaitsForAll();

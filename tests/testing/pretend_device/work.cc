@@ -11,7 +11,7 @@
 namespace moonring::pretend {
 namespace {
 
-// aten::mm -> mm
+// Returns "mm" for "aten::mm".
 std::string_view Short(const std::string& name) {
   return std::string_view(name).substr(name.find("::") + 2);
 }
@@ -35,7 +35,7 @@ std::string Dtype(const at::Tensor& tensor) {
   }
 }
 
-// A call's arguments by name.
+// Gives a call's arguments by name.
 class CallArguments {
  public:
   CallArguments(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given)
@@ -112,7 +112,7 @@ void AddProduct(const CallArguments& call, Work& work) {
   work.by = "product " + (tf32 ? "tf32" : Dtype(a));
 }
 
-// Offsets of packed sequences, read from device memory.
+// Reads the offsets of packed sequences from device memory.
 std::vector<int64_t> Offsets(const at::Tensor& offsets) {
   const auto* const at = static_cast<const int32_t*>(
       offsets.is_cuda() ? ForKernels(offsets.storage().mutable_data()) : offsets.data_ptr());
@@ -150,7 +150,7 @@ void AddAttention(std::string_view name, const CallArguments& call, Work& work) 
   work.by = std::string("attention ") + (backward ? "backward " : "forward ") + Dtype(q);
 }
 
-// The products of `a` and of the states before each chunk: two products of [64, K] and [K, V]
+// Adds the products of `a` with the states before each chunk: two products of [64, K] and [K, V]
 // matrices.
 void AddScan(const CallArguments& call, Work& work) {
   const at::Tensor a = call.Tensor({"a"}), states = call.Tensor({"states"});
@@ -169,7 +169,7 @@ constexpr std::array<std::string_view, 5> kGathers = {"embedding", "index_select
 constexpr std::array<std::string_view, 7> kScatters = {"index_add",  "index_put", "_index_put_impl",
                                                        "index_copy", "scatter",   "scatter_add",
                                                        "index_fill"};
-// Whatever was there.
+// Operators that overwrite their first argument without reading it.
 constexpr std::array<std::string_view, 7> kOverwrites = {
     "zero_", "fill_", "copy_", "uniform_", "normal_", "random_", "bernoulli_"};
 
@@ -182,7 +182,7 @@ bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes();
 }
 
-// Whether a product reads its addend (the first argument): not if beta is 0.
+// Returns whether a product reads its addend (the first argument): not if beta is 0.
 bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
   const std::optional<int> beta = schema.argumentIndexWithName("beta");
   if (!beta.has_value()) return true;
@@ -190,8 +190,7 @@ bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>&
   return !value.isScalar() || value.toScalar().toDouble() != 0.0;
 }
 
-// The number of rows of a stream that a call can select by its argument token_of_slot; nullopt:
-// all.
+// Returns how many rows of a stream a call can select by its argument token_of_slot; nullopt: all.
 std::optional<int64_t> NamedRows(const c10::FunctionSchema& schema,
                                  const std::vector<c10::IValue>& given) {
   for (size_t i = 0; i < given.size(); ++i)

@@ -1,8 +1,9 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_WORK_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_WORK_H_
 
-// The work that one call of an operator requires of a GPU (counts.h: Work): the bytes that it must
-// at least read and write, and the floating-point operations of matrix products and attention.
+// Computes the work that one call of an operator requires of a GPU (counts.h: Work): the bytes that
+// it must at least read and write, and the floating-point operations of matrix products and
+// attention.
 //
 //   bytes      of a tensor: each element once, without gaps between elements; a dimension of
 //              stride 0 counts as one element. An output is written; a tensor that is changed in
@@ -32,19 +33,19 @@
 
 namespace moonring::pretend {
 
-// The number of pairs of a query and a key that it attends to, in one sequence. Query i of M has
-// key position i + N - M of N; it attends to `left` keys before it and `right` keys after it.
+// Returns the number of pairs of a query and a key that it attends to, in one sequence. Query i of
+// M has key position i + N - M of N; it attends to `left` keys before it and `right` keys after it.
 // nullopt means no limit.
 int64_t SeenPairs(int64_t queries, int64_t keys, std::optional<int64_t> left,
                   std::optional<int64_t> right);
 
 int64_t TouchedBytes(const at::Tensor& tensor);
 
-// One copy.
+// Returns the work of one copy.
 Work WorkOfCopy(const at::Tensor& to, const at::Tensor& from);
 
-// The work of a call, from the arguments of its schema and its results, all as the caller sees
-// them.
+// Returns the work of a call, from the arguments of its schema and its results, all as the caller
+// sees them.
 Work WorkOf(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given,
             const std::vector<c10::IValue>& results);
 

@@ -1,4 +1,4 @@
-// The counted bytes and operations of operators, compared with closed forms.
+// The bytes and operations that are counted for an operator equal closed forms.
 
 #include "tests/testing/pretend_device/work.h"
 
@@ -15,7 +15,7 @@ const c10::Device kWorkDevice(c10::kCUDA, 0);
 
 at::Tensor Bf16(at::IntArrayRef sizes) { return at::zeros(sizes, kWorkDevice).to(at::kBFloat16); }
 
-// The only entry of an operator since ResetCounts().
+// An operator's only entry since ResetCounts().
 struct Entry {
   Calls calls;
   std::string by, shapes;
@@ -119,7 +119,7 @@ TEST(Work, OfRowsThatAreFew) {
   ExpectBytes("index_add", 4 * 800 + given, 4 * 800);
 }
 
-// A chunk of 64 of a stream's 200 rows, with two heads of three channels: 64 rows are read or
+// A chunk selects 64 of a stream's 200 rows, with two heads of three channels: 64 rows are read or
 // written.
 TEST(Work, OfRowsThatChunksName) {
   const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kWorkDevice),
@@ -139,7 +139,7 @@ TEST(Work, OfCopiesOverTheLink) {
   EXPECT_EQ(EntryOf("copy to device").calls.written, 40);
 }
 
-// The number of pairs, counted from the definition.
+// Returns the number of pairs, counted from the definition.
 int64_t Pairs(int64_t queries, int64_t keys, int64_t left, int64_t right) {
   int64_t pairs = 0;
   for (int64_t i = 0; i < queries; ++i)
