@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Where the minutes of a build and of its tests go: tables from Bazel's output.
+"""Shows where the minutes of a build and of its tests go: prints tables from Bazel's output.
 
   ./bazelw test --profile=/tmp/profile.gz //...
   python3 tests/times.py --profile /tmp/profile.gz --tests --bytes
 
 Tables of compile seconds by folder and by source, link seconds, test seconds by folder, target and
 case, and bytes of tracked files by folder. Seconds of an action include the effect of other actions
-that ran at the same time. Tests with cached results count with the seconds of the run that made
-them.
+that ran at the same time. A test with a cached result counts with the seconds of the run that
+produced it.
 """
 
 import argparse
@@ -26,7 +26,8 @@ KINDS = {"Compiling": "compile", "Precompiling": "compile", "Linking": "link", "
 
 
 def read_profile(path):
-    """The actions of a profile, (kind, what it works on, seconds) each, and the build's seconds."""
+    """Returns a profile's actions, each as (kind, what it works on, seconds), and the build's
+    seconds."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
@@ -41,7 +42,8 @@ def read_profile(path):
 
 
 def read_tests(folder):
-    """The tests of a folder of test logs: {target: (seconds, {case: seconds})}, shards added."""
+    """Returns the tests in a folder of test logs: {target: (seconds, {case: seconds})}, summed over
+    shards."""
     tests = {}
     for path in sorted(folder.rglob("test.xml")):
         parts = list(path.relative_to(folder).parent.parts)
@@ -72,7 +74,7 @@ def table(title, rows, top):
 
 
 def by(pairs, key):
-    """Rows of (name, seconds) pairs added up by key(name)."""
+    """Adds up rows of (name, seconds) by key(name)."""
     amounts, counts = collections.Counter(), collections.Counter()
     for name, amount in pairs:
         amounts[key(name)] += amount

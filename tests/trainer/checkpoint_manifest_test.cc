@@ -1,4 +1,4 @@
-// Checks of a checkpoint's folder against every kind of damage.
+// Every kind of damage to a checkpoint's folder is detected.
 
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
@@ -47,7 +47,7 @@ class CheckpointManifestTest : public ::testing::Test {
   CheckpointManifest manifest_;
 };
 
-// "123456789" has the checksum cbf43926 by the definition of CRC-32.
+// The checksum is CRC-32, which by definition is cbf43926 for "123456789".
 TEST_F(CheckpointManifestTest, SumsAreCrc32) {
   folder_.Write("digits", "123456789");
   const auto sealed = SealFiles(folder_.path(), {"digits"});
@@ -100,7 +100,7 @@ TEST_F(CheckpointManifestTest, EveryDamageIsNamed) {
   expect(absl::StatusCode::kDataLoss, "model.safetensors is missing");
   Rewrite("model.safetensors", model);
   ASSERT_OK(CheckCheckpoint(Final()));
-  // If any one byte of the manifest changes, the manifest is refused, or the change has no meaning.
+  // If any one byte of the manifest changes, the manifest is rejected, or its meaning is unchanged.
   for (size_t at = 0; at < manifest.size(); ++at) {
     std::string flipped = manifest;
     flipped[at] ^= 0x04;

@@ -1,4 +1,4 @@
-// LibTorch's settings for devices, on a machine without one: the test reads the settings.
+// LibTorch's settings for GPUs. The machine needs no GPU, because the test only reads the settings.
 
 #include "trainer/optimizer/device_settings.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using c10::CachingAllocator::AcceleratorAllocatorConfig;
 
-// If the user has set either variable, nothing is changed, whatever its value.
+// If the user has set either variable, no setting is changed, whatever the variable's value.
 TEST(GrowSegmentsTest, UnlessTheUserSaysOtherwise) {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
     setenv(name, "max_split_size_mb:200", 1);

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Resident memory of this process of one kind, in KiB: RssAnon, RssFile, RssShmem.
+// Returns this process's resident memory of one kind (RssAnon, RssFile or RssShmem), in KiB.
 int64_t Resident(const std::string& kind) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -47,8 +47,8 @@ TEST(DiskMemoryTest, HoldsNumbersOfEachDtype) {
   }
 }
 
-// 64 MiB, written in pieces of 1 MiB one after another: only a few pieces at a time are resident,
-// and none of them as private memory of the process.
+// 64 MiB are written in pieces of 1 MiB, one after another: only a few pieces at a time are
+// resident, and none of them as private memory of the process.
 TEST(DiskMemoryTest, WhatRestsIsNotResident) {
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
@@ -72,7 +72,7 @@ TEST(DiskMemoryTest, ADiskTooSmallIsAnError) {
               HasSubstr("offload_optimizer: /no/such/folder: a file cannot be made"));
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
-  // A file size limit of the process gives the same error as a full disk, in the same call.
+  // A limit on the file size (RLIMIT_FSIZE) gives the same error as a full disk, in the same call.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);

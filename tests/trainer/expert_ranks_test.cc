@@ -1,5 +1,5 @@
-// Training of a mixture whose experts are distributed over ranks, compared with all experts on each
-// rank: norms, gradients and weights after some steps, with every stage of ZeRO.
+// Training a mixture of experts whose experts are distributed over ranks equals training with all
+// experts on each rank: norms, gradients and weights after some steps, with every stage of ZeRO.
 
 #include <map>
 #include <memory>
@@ -56,7 +56,7 @@ struct ExpertOutcome {
   std::vector<StateTensors> saved;              // by the ranks that part the states
 };
 
-// The backward of a rank's own tokens; the third rank has none.
+// Runs forward and backward on a rank's own tokens; the third rank has none.
 void ExpertBackward(model::Transformer& model, int rank, int step, int micro) {
   const int64_t tokens = rank == 2 ? 0 : 3 + (rank + step + micro) % 5;
   const at::Tensor ids =
@@ -205,7 +205,7 @@ TEST(ExpertRanksTest, AdamW) {
   ExpectSameExperts(TrainExperts({.family = "gpt_oss", .expert_ranks = 2}), plain);
 }
 
-// The shards of each tensor, joined.
+// Joins the shards of each tensor.
 StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
   std::map<std::string, std::vector<at::Tensor>> parts;
   for (const StateTensors& of_rank : saved) {
@@ -219,8 +219,8 @@ StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
   return joined;
 }
 
-// States are saved as whole tensors, for separate and stacked experts, so another number of ranks
-// can share the experts later.
+// States are saved as whole tensors, for separate and for stacked experts, so that the experts can
+// be distributed over another number of ranks later.
 TEST(ExpertRanksTest, StatesResumeOnOtherExpertRanks) {
   for (const char* family : {"qwen3_moe", "gpt_oss"}) {
     const ExpertOutcome kept = TrainExperts({.family = family, .expert_ranks = 2});

@@ -90,8 +90,8 @@ TEST(FolderLockTest, AKilledHolderIsNoObstacle) {
   EXPECT_FALSE(absl::StrContains(words, "x\n"));
 }
 
-// Each holder removes the lock file at the end: two processes that meet at that moment must not
-// both get a lock.
+// Each owner of the lock removes its file at the end: two processes that do so at the same moment
+// must not both get a lock.
 TEST(FolderLockTest, NeverTwoAtOnce) {
   const std::string folder = LockFolder("many");
   std::atomic<int> holders = 0, taken = 0;
@@ -111,8 +111,8 @@ TEST(FolderLockTest, NeverTwoAtOnce) {
   EXPECT_GT(taken, 0);
 }
 
-// A file that somebody has put in the lock's place is not written to, and opening it does not
-// block.
+// If the lock file's path is a link or a pipe that somebody else made, it is not written to, and
+// opening it does not block.
 TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
   const std::string folder = LockFolder("planted"), name = folder + "/run.lock";
   std::ofstream(folder + "/precious") << "words";
@@ -130,7 +130,8 @@ TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
       << fifo;
 }
 
-// Like a lock of another user, with mode 0644; tested without the capabilities that root has.
+// A file that may only be read, such as another user's lock with mode 0644, also counts as a lock.
+// Tested without root's capabilities.
 TEST(FolderLockTest, AReadOnlyLockCountsToo) {
   const std::string folder = LockFolder("read_only"), name = folder + "/run.lock";
   auto first = FolderLock::Create(folder);
@@ -183,7 +184,7 @@ TEST(FolderLockTest, IsReleasedInAnotherFolderToo) {
   EXPECT_EQ(Files(folder), 0);
 }
 
-// Over NFS the lock of a machine that is gone remains for a while.
+// On NFS the lock of a machine that no longer runs remains for a while; the message says so.
 TEST(FolderLockTest, SaysThatAnotherMachinesLockEnds) {
   const std::string folder = LockFolder("elsewhere");
   const auto lock = FolderLock::Create(folder);

@@ -16,13 +16,13 @@ namespace {
 using base::Parameter;
 using base::Parameters;
 
-// Gradients of whole numbers, so that every sum is exact in any order.
+// Returns a gradient of whole numbers, so that every sum is exact in any order.
 at::Tensor GradientOf(int64_t parameter, int rank, int64_t numel, at::ScalarType dtype) {
   return (at::arange(numel, at::kDouble) * (parameter + 1) + rank * 1000).to(dtype);
 }
 
-// Sizes that fit a bucket exactly, cross its boundary, fill several, or are 0; the dtypes change in
-// between.
+// Sizes that fill a bucket exactly, cross its boundary, fill several, or are 0; the dtypes change
+// from one to the next.
 TEST(SumGradientsTest, EverySizeOnEveryGroup) {
   const std::vector<int64_t> sizes = {3, 16, 1, 0, 15, 17, 40, 64, 5};
   for (const int ranks : {1, 2, 3, 4}) {
@@ -54,7 +54,7 @@ TEST(SumGradientsTest, EverySizeOnEveryGroup) {
   }
 }
 
-// A gradient on one rank only is distributed to all; one on no rank stays absent; a frozen
+// If only one rank has a gradient, all ranks get it; if none has, it stays absent; a frozen
 // parameter is ignored.
 TEST(SumGradientsTest, AbsentGradients) {
   moonring::testing::RunRanks(3, [](std::shared_ptr<comm::World> world) {
@@ -82,8 +82,8 @@ TEST(SumGradientsTest, ABucketIsOneCall) {
     const auto before = world->communicator()->counters();
     ASSERT_TRUE(SumGradients(parameters, *world->communicator(), {.bucket_bytes = 1000})
                     .ok());  // 250 numbers each
-    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call to find out
-    // which ranks have gradients, and four buckets.
+    // On two ranks an all-reduce takes 2 steps and sends the rank's own bytes once. There are five:
+    // one that finds out which ranks have gradients, and four buckets.
     EXPECT_EQ(world->communicator()->counters().steps - before.steps, 2 * 5);
     EXPECT_EQ(world->communicator()->counters().bytes_sent - before.bytes_sent, 10 * 8 + 1000 * 4);
   });
@@ -103,7 +103,7 @@ TEST(GlobalNormTest, ClosedForms) {
   EXPECT_EQ(GlobalNorm({}), 0.0);
   EXPECT_EQ(GlobalNorm(WithGradients({at::full({2, 2}, 1.0, at::kDouble), at::full({12}, -1.0)})),
             4.0);
-  // fp32 numbers whose squares exceed the range of fp32, at either end.
+  // fp32 numbers whose squares are above or below the range of fp32.
   EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e30)})),
                    2.0 * static_cast<double>(1e30f));
   EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e-30)})),
@@ -123,8 +123,8 @@ TEST(GlobalNormTest, ThreadsMoveNoBit) {
   at::set_num_threads(threads);
 }
 
-// Tensors that the host does not read directly (on a device; here, tensors that are not contiguous)
-// use LibTorch's operators on lists. The sums are those of contiguous tensors, up to the order of
+// Tensors that the host does not read directly (GPU tensors; here, tensors that are not contiguous)
+// use LibTorch's operators on lists. The norm equals that of contiguous tensors, up to the order of
 // fp64 additions.
 TEST(GlobalNormTest, OfListsAsOfPlainNumbers) {
   std::vector<at::Tensor> numbers;
@@ -173,7 +173,8 @@ TEST(ClipByNormTest, AsTorch) {
   EXPECT_THROW(ClipByNorm(parameters, 1.0, -1.0), c10::Error);
 }
 
-// Gradients of a scaled loss are bit-identical to those of the loss itself, clipped or not.
+// Gradients of a scaled loss, after division by the loss scale, are bit-identical to those of the
+// loss itself, clipped or not.
 TEST(ClipByNormTest, DividesByTheLossScale) {
   at::manual_seed(5);
   const at::Tensor gradient = at::randn({257}) * 1e-3;

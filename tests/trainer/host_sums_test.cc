@@ -1,7 +1,7 @@
-// Gradients that are summed on the host of a GPU, on the pretend device. That device ends the
-// process if a stream does not wait for another stream's work, or the host for a copy. The sums are
-// bit-identical to the GPU's; the host waits once per step; and no more than the documented memory
-// stays on the GPU.
+// Gradients of a GPU that are summed in host memory, on the pretend device (a simulated GPU). That
+// device ends the process if a stream does not wait for another stream's work, or the host for a
+// copy. The sums are bit-identical to the GPU's; the host waits once per step; and no more memory
+// than documented stays on the GPU.
 
 #include "trainer/sharding/host_sums.h"
 

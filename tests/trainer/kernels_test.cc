@@ -1,5 +1,6 @@
-// Steps of AdamW and norms of gradients in three implementations: on the CPU, on the pretend device
-// by the kernels, and there by LibTorch's operators (MOONRING_KERNELS=composed).
+// AdamW's steps and gradient norms agree in three implementations: on the CPU, on the pretend
+// device (a simulated GPU) by the GPU's kernels, and there by LibTorch's operators
+// (MOONRING_KERNELS=composed).
 
 #include <memory>
 #include <string>
@@ -22,7 +23,7 @@ using ::moonring::testing::RelativeError;
 
 const c10::Device kGpu(c10::kCUDA, 0);
 
-// Parameters of several sizes; "bias" has no weight decay, "frozen" no gradient.
+// Returns parameters of several sizes; "bias" has no weight decay, "frozen" no gradient.
 base::Parameters MakeParameters(at::ScalarType dtype, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(5);
   base::Parameters parameters;
@@ -77,14 +78,15 @@ TEST(TrainerKernelsTest, TheSameThreeWays) {
       const Made made = TrainOn(dtype, kGpu);
       auto counted = pretend::CountsNow().kernels;
       const bool fused = word == std::string("fused");
-      // Two groups, with and without weight decay; four steps.
+      // Two groups of parameters, with and without weight decay, in four steps.
       EXPECT_EQ(counted["adamw"], fused ? 8 : 0);
       EXPECT_EQ(counted["_fused_adamw_"] == 0, fused);
       EXPECT_EQ(counted["squared_norms"], fused ? 2 : 0);
       EXPECT_EQ(counted["_foreach_norm"], fused ? 0 : 2);
       for (size_t i = 0; i < made.parameters.size(); ++i) {
         if (made.parameters[i]->numel() == 0) continue;
-        // bf16: fp32's last digit may change the rounding to the other neighbor, over four steps.
+        // In bf16, a difference in fp32's last digit may change the rounding to the other neighbor,
+        // over four steps.
         EXPECT_TRUE(RelativeError(made.parameters[i]->weight().to(at::kCPU),
                                   wanted.parameters[i]->weight(),
                                   dtype == at::kDouble  ? 1e-14

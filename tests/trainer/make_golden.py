@@ -3,7 +3,7 @@ Transformers' schedulers.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/make_golden.py
 
-Numbers are printed with all their digits, so that a double read back is the double written.
+Numbers are printed with all their digits, so that reading gives the same doubles.
 """
 
 import json
@@ -87,8 +87,8 @@ def optimizers():
 
 
 def stable_decay(total, warmup, options):
-    """What LLaMA-Factory adds: a third of the steps after the warm-up are stable, the rest
-    decay."""
+    """Returns the options that LLaMA-Factory adds: a third of the steps after the warm-up are
+    stable, the others decay."""
     rest = total - warmup
     return {"num_stable_steps": rest // 3, "num_decay_steps": rest - rest // 3, **options}
 
@@ -181,8 +181,8 @@ def schedules():
 
 
 def decays():
-    """Which names Transformers' Trainer lets decay, for a model whose parameters have these
-    names."""
+    """Returns the names for which Transformers' Trainer applies weight decay, in a model with these
+    parameter names."""
     names = [
         "model.embed_tokens.weight",
         "model.layers.0.self_attn.q_proj.weight",

@@ -103,7 +103,8 @@ TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
     const at::Tensor comes = Touched(kMiB);
     LetItLook(watch);
   }
-  // The kernel counts a little more, although less is in use: pages that no allocator knows of.
+  // The kernel counts a little more memory even though less is allocated: these pages belong to no
+  // allocator.
   auto* pages = static_cast<char*>(
       mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memset(pages, 1, 2 * kMiB);

@@ -66,8 +66,8 @@ TEST(MetricsLogTest, WritesALineAStep) {
                           .grad_norm = 2.5,
                           .tokens = 3000})
                   .ok());
-  // Read before the log is closed: the line is in the file already, with names in LLaMA-Factory's
-  // order.
+  // The file is read before the log is closed: it has the line already, with names in
+  // LLaMA-Factory's order.
   const std::string first = Contents(folder + "/trainer_log.jsonl");
   EXPECT_TRUE(absl::StartsWith(first,
                                "{\"current_steps\":1,\"total_steps\":4,\"loss\":0.3333333333333333,"
@@ -95,7 +95,8 @@ TEST(MetricsLogTest, WritesALineAStep) {
   EXPECT_TRUE(std::isnan(series[1].second));
 }
 
-// 40 of the 100 seconds before the first line at the peak rate, and 30 of the 50 before the second.
+// The device computes at its peak rate for 40 of the 100 seconds before the first line, and for 30
+// of the 50 before the second.
 TEST(MetricsLogTest, LogsTheShareOfThePeak) {
   const std::string folder = LogFolder("mfu");
   absl::Time now = absl::UnixEpoch();
@@ -159,8 +160,8 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
 }
 
-// The last step is recorded as the end of the run, logged or not (as in Transformers); a line
-// counts the tokens since the line before.
+// The last step is recorded as the end of the run even if it has no log line (as in Transformers);
+// a line counts the tokens since the previous line.
 TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   const std::string folder = LogFolder("unlogged");
   absl::Time now = absl::UnixEpoch();
@@ -199,7 +200,7 @@ TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   EXPECT_EQ(Lines(folder).size(), 3u);  // steps 2 and 4, and the end
 }
 
-// The disk becomes full in the middle of a line, and later has room again.
+// The disk becomes full in the middle of a line, and has room again later.
 TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
   const std::string folder = LogFolder("full");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 5}).value();
@@ -223,8 +224,8 @@ TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i]["current_steps"], i + 1);
 }
 
-// An evaluation during training: a line of the log, a file of its results, and both in
-// all_results.json, whichever comes first.
+// An evaluation during training is a line of the log, a file of results, and part of
+// all_results.json, in any order of the writes.
 TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   const std::string folder = LogFolder("evaluation");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2}).value();
@@ -259,8 +260,8 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   EXPECT_EQ(state["best_model_checkpoint"], best);
 }
 
-// A run that was killed while writing is resumed from step 2: the incomplete line and the lines
-// after step 2 are removed, the rest is kept.
+// A run that was killed while writing resumes from step 2: the incomplete line and the lines after
+// step 2 are removed, all others stay.
 TEST(MetricsLogTest, ResumesAnEarlierLog) {
   const std::string folder = LogFolder("resume");
   {
@@ -294,7 +295,7 @@ TEST(MetricsLogTest, ResumesAnEarlierLog) {
   EXPECT_TRUE(MetricsLog::Create({.output_dir = LogFolder("fresh"), .keep = true}).ok());
 }
 
-// LLaMA-Factory's names in the file, and Transformers' in the history, also in a resumed run.
+// The file has LLaMA-Factory's names and the history has Transformers', also after resuming.
 TEST(MetricsLogTest, LogsTokens) {
   const std::string folder = LogFolder("tokens");
   absl::Time now = absl::UnixEpoch();
@@ -342,7 +343,7 @@ TEST(MetricsLogTest, NamesTheFileThatFails) {
                                 "/dev/full: cannot write: No space left on device"));
 }
 
-// A folder that somebody else made may have links to any file of the user.
+// In a folder that somebody else made, the log's name may be a link to any file of the user.
 TEST(LineAppenderTest, DoesNotWriteThroughALink) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "links";
   std::filesystem::create_directories(folder);

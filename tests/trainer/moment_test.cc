@@ -1,7 +1,6 @@
-// Optimizer moments in bf16 and 8 bits: codes, blocks and a run of AdamW compared with bitsandbytes
-// and fp64 (golden/moments.json, by make_moments.py); rounding that is right on average, and the
-// same for any split into pieces and after a restart; and a model that is trained as well as with
-// fp32 states.
+// Optimizer moments in bf16 and 8 bits: codes, blocks and a run of AdamW equal bitsandbytes and
+// fp64 (golden/moments.json, by make_moments.py); rounding is unbiased, and does not depend on how
+// a tensor is split or on a restart; and a model learns as well as with fp32 states.
 
 #include <cmath>
 #include <fstream>
@@ -31,7 +30,7 @@ at::Tensor Numbers(const char* name, at::ScalarType dtype) {
   return at::tensor(GoldenMoments()[name].get<std::vector<double>>(), at::kDouble).to(dtype);
 }
 
-// make_moments.py's.
+// Returns the numbers of make_moments.py.
 at::Tensor MomentValues(uint64_t state) {
   std::vector<float> values;
   for (int64_t i = 0; i < kCount; ++i) {
@@ -55,7 +54,8 @@ double DistanceOf(const at::Tensor& a, const at::Tensor& b) {
          b.to(at::kDouble).norm().item<double>();
 }
 
-// fp32 of the same decimal numbers; bitsandbytes' midpoints are sums of fp32 boundaries.
+// The codes are fp32 values of the same decimal numbers; bitsandbytes' midpoints are sums of fp32
+// boundaries.
 TEST(MomentTest, CodesAreBitsandbytes) {
   for (const bool is_signed : {false, true}) {
     const at::Tensor codes = DynamicCodes(is_signed),
@@ -64,9 +64,9 @@ TEST(MomentTest, CodesAreBitsandbytes) {
   }
 }
 
-// bitsandbytes' CPU code looks up codes in a table, and misses the nearest one if a number is small
-// compared with its block's largest: by up to four codes; among large numbers in 4 of 963 by one.
-// Moonring's code is never further away.
+// bitsandbytes' CPU code looks up codes in a table, and misses the nearest one, by up to four
+// codes, if a number is small compared with its block's largest. Among large numbers it misses 4 of
+// 963, by one code. Moonring's code is never further from the number.
 TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor example =
       MomentValues(7) * at::pow(2.0, -at::arange(kCount).remainder(24).to(at::kFloat));
@@ -79,7 +79,7 @@ TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor coarse = example.abs() >= example.abs().max() * 0x1p-6;
   EXPECT_GE(coarse.sum().item<int64_t>(), 900);
   EXPECT_LE((coarse & ours.ne(theirs)).sum().item<int64_t>(), 6);
-  // Piece by piece, as an optimizer does.
+  // In pieces, as an optimizer does it.
   const Moment pieces = NewMoment(MomentDtype::k8Bit, true, kCount);
   for (int64_t begin = 0; begin < kCount; begin += 1024) {
     const int64_t count = std::min<int64_t>(1024, kCount - begin);
@@ -106,9 +106,9 @@ std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
   return AdamW::Create({.weight_decay = 0.1, .moments = moments}, {weight}).value();
 }
 
-// fp64 AdamW with the same quantizer: fp32 rounding moves some numbers to the next code, which
-// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can
-// distinguish them.
+// The reference is fp64 AdamW with the same quantizer: fp32 rounding moves some numbers to the next
+// code, which gives a distance of 7e-5. Without quantization the weights would differ by 5e-4,
+// which the test would notice.
 TEST(MomentTest, AdamWIn8Bit) {
   const auto weight = Weight(MomentValues(1));
   const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight);
@@ -126,7 +126,7 @@ TEST(MomentTest, AdamWIn8Bit) {
   EXPECT_EQ(adamw->state_bytes(), 2 * kCount + 2 * 4 * ((kCount + 255) / 256) + 4);
 }
 
-// The mean over keys: the standard error is at most 2^-9 of the number / sqrt(4000).
+// Averages over many rounding keys: the standard error is at most 2^-9 of the number / sqrt(4000).
 TEST(MomentTest, RoundsOnAverage) {
   const at::Tensor values = at::tensor({1.001f, 1.0f, 3.3e-9f, 123.4f, -2.71f});
   at::Tensor sum = at::zeros({5}, at::kDouble);
@@ -150,7 +150,8 @@ TEST(MomentTest, RoundsByPlace) {
   EXPECT_FALSE(at::equal(internal::RoundedOnAverage(values, 6, 0), whole));
 }
 
-// With rounding to the nearest, squares would not change: 0.999 of a bf16 number rounds back to it.
+// With rounding to nearest, the second moment would never fall: 0.999 of a bf16 number rounds back
+// to it.
 TEST(MomentTest, SquaresFallInBf16) {
   const auto weight = Weight(at::zeros({kCount}));
   const auto adamw = MakeAdamW(MomentDtype::kBf16, weight);

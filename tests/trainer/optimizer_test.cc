@@ -1,5 +1,5 @@
-// AdamW and Sgd compared with torch.optim (golden/optimizers.json, by make_golden.py), with the
-// plain formula, and with themselves after a restart.
+// AdamW and Sgd equal torch.optim (golden/optimizers.json, by make_golden.py), the plain formula,
+// and their own results after a restart.
 
 #include <cmath>
 #include <fstream>
@@ -47,9 +47,9 @@ double Distance(const at::Tensor& a, const at::Tensor& b) {
          b.to(at::kDouble).norm().item<double>();
 }
 
-// torch's fused AdamW is the same kernel: bit for bit. Its single-tensor form orders the operations
-// differently: some roundings per step. SGD with decay: torch adds decay * w to the gradient, our
-// code scales the weight; again one rounding.
+// torch's fused AdamW is the same kernel, so the results are bit-identical. Its single-tensor form
+// orders the operations differently, which gives some roundings per step. For SGD with decay, torch
+// adds decay * w to the gradient, but Sgd scales the weight; again one rounding.
 TEST(OptimizerTest, EqualsTorch) {
   const nlohmann::json golden = Golden("optimizers.json");
   ASSERT_EQ(golden["cases"].size(), 12u);
@@ -83,7 +83,7 @@ TEST(OptimizerTest, EqualsTorch) {
   }
 }
 
-// The formula of the header, written out in fp64.
+// Computes the formula in the header in fp64.
 TEST(AdamWTest, EqualsTheFormula) {
   const double beta1 = 0.85, beta2 = 0.98, epsilon = 1e-7, decay = 0.05, lr = 3e-3;
   auto weight = std::make_shared<Parameter>("w", at::linspace(-1, 1, 1001, at::kDouble));
@@ -103,8 +103,8 @@ TEST(AdamWTest, EqualsTheFormula) {
   EXPECT_LE(Distance(weight->weight(), w), 1e-14);
 }
 
-// A bf16 weight: state and update are fp32, rounded once. Its steps are those of an fp32 weight
-// that is rounded after each step.
+// For a bf16 weight, state and update are fp32 and the weight is rounded once. Its steps equal
+// those of an fp32 weight that is rounded after each step.
 TEST(AdamWTest, Bf16WeightUpdatedInFp32) {
   auto half =
       std::make_shared<Parameter>("w", at::linspace(-2, 3, 513, at::kFloat).to(at::kBFloat16));
@@ -147,8 +147,8 @@ TEST(SgdTest, OneStepAtRateOneIsTheGradient) {
   EXPECT_LE(Distance(before - weight->weight(), gradient), 1e-15);
 }
 
-// LoRA+: the step of B and of vectors is `ratio` times that of A, equal to the plain optimizer at
-// that rate.
+// LoRA+: the learning rate of B and of vectors is `ratio` times that of A. Each step equals the
+// plain optimizer's at that rate.
 TEST(OptimizerTest, LoraPlusMovesBFaster) {
   const char* names[] = {"base_model.model.q_proj.lora_A.weight",
                          "base_model.model.q_proj.lora_B.weight",
@@ -208,7 +208,7 @@ TEST(AdamWTest, ResumesFromItsState) {
   EXPECT_FALSE(resumed->LoadState(bad).ok());
 }
 
-// Counts the requests to it.
+// Counts the allocations.
 class CountingMemory : public StateMemory {
  public:
   absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) override {
@@ -220,7 +220,7 @@ class CountingMemory : public StateMemory {
   int64_t numbers = 0, rested = 0;
 };
 
-// If the file has room for the state once, a resumed run can load the state into it.
+// A resumed run can load its state even if the memory for states has room for only one copy.
 TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
   const auto memory = std::make_shared<CountingMemory>();
   auto weight = std::make_shared<Parameter>("w", at::ones({100}));
@@ -242,7 +242,7 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
   }
   EXPECT_EQ(loaded.at("exp_avg/v").abs().sum().item<float>(), 0.0F);  // no step of it was saved
   EXPECT_EQ(loaded.at("step/v").item<float>(), 0.0F);
-  // A state that does not fit is refused before anything is written.
+  // A state that does not fit is rejected before anything is written.
   auto bad = plain->SaveState();
   const at::Tensor kept = bad.at("exp_avg/w").clone();
   bad["exp_avg/w"] = at::zeros({100});

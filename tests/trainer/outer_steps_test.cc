@@ -1,5 +1,5 @@
-// Rounds of local steps on ranks that are threads, compared with the equations of outer_steps.h
-// over all groups in fp64, and with the ordinary step.
+// Rounds of local steps, on ranks that are threads, equal the equations of outer_steps.h over all
+// groups in fp64; one local step equals an ordinary step.
 
 #include "trainer/outer_steps.h"
 
@@ -49,7 +49,7 @@ struct Rounds {
   bool sgd = false;
 };
 
-// Sizes that neither 2 nor 3 ranks divide.
+// Returns weights whose sizes are divisible neither by 2 nor by 3.
 Tensors FirstWeights() {
   Tensors weights;
   weights["a.weight"] = at::arange(35, at::kDouble).mul(0.37).sin().reshape({5, 7});
@@ -57,7 +57,8 @@ Tensors FirstWeights() {
   return weights;
 }
 
-// The gradient of the loss 1/2 sum c (w - t)^2; each group has its own c and t in each step.
+// Returns the gradient of the loss 1/2 sum c (w - t)^2; each group has its own c and t in each
+// step.
 at::Tensor Gradient(const std::string& name, const at::Tensor& weight, int group, int step) {
   const at::Tensor places = at::arange(weight.numel(), at::kDouble).reshape(weight.sizes());
   const double phase = 1.7 * group + 0.9 * step + (name == "a.weight" ? 0.0 : 2.0);
@@ -66,7 +67,7 @@ at::Tensor Gradient(const std::string& name, const at::Tensor& weight, int group
   return scale * (weight - target);
 }
 
-// The step of torch.optim.AdamW, or of plain gradient descent, written out.
+// A step of torch.optim.AdamW, or of plain gradient descent, from its formula.
 struct Inner {
   bool sgd;
   std::map<std::string, at::Tensor> mean, square;
@@ -92,7 +93,8 @@ struct Inner {
   }
 };
 
-// The synchronized weights after all steps, by the equations: x_t and d_t are kept for every t.
+// Returns the synchronized weights after all steps, by the equations, with x_t and d_t of every t
+// in memory.
 Tensors Equations(const Rounds& run) {
   std::vector<Inner> inner(run.groups, Inner{run.sgd});
   std::vector<Tensors> x = {FirstWeights()}, d;
@@ -268,7 +270,7 @@ std::string Shown(const Rounds& run) {
                       outer.overlap ? ", overlap" : "");
 }
 
-// The last round is short.
+// All kinds of rounds; the last round is shorter.
 TEST(OuterStepsTest, AreTheEquations) {
   for (const OuterOptions& outer : Rules()) {
     for (const Rounds& run :
@@ -283,7 +285,7 @@ TEST(OuterStepsTest, AreTheEquations) {
                     Equations({.outer = Rules()[1]}), 1e-12);
 }
 
-// The clipping in these tests has an effect, and so have momentum and staleness.
+// Clipping has an effect in these tests, and so have momentum and staleness.
 TEST(OuterStepsTest, RulesDiffer) {
   std::vector<Tensors> all;
   for (const OuterOptions& outer : Rules()) all.push_back(Equations({.outer = outer}));
@@ -296,8 +298,8 @@ TEST(OuterStepsTest, RulesDiffer) {
   }
 }
 
-// One step of plain gradient descent in each group, averaged, equals the ordinary step with the
-// mean of their gradients.
+// With plain gradient descent, the average of all groups after one local step equals an ordinary
+// step with the mean of their gradients.
 TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   for (const int sp : {1, 2}) {
     const Rounds run{.sp = sp, .steps = 1, .local = 1, .sgd = true};
@@ -319,8 +321,8 @@ TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   }
 }
 
-// Interrupted in the middle of a round, with or without differences being sent, and at a round's
-// end.
+// Interrupted in the middle of a round, with or without differences being sent, and at the end of a
+// round, the run resumes bit-identically.
 TEST(OuterStepsTest, ResumeBitForBit) {
   for (const OuterOptions& outer : Rules()) {
     for (const Rounds& run : {Rounds{.outer = outer}, Rounds{.sp = 2, .outer = outer, .stage = 2},
@@ -348,7 +350,7 @@ TEST(OuterStepsTest, ResumeOnOtherShards) {
   }
 }
 
-// A bf16 weight differs from the synchronized weights only by its rounding, which does not
+// A bf16 weight differs from the synchronized weight only by its rounding, which does not
 // accumulate over rounds.
 TEST(OuterStepsTest, AFrozenWeightKeepsItsSynchronizationPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
@@ -394,8 +396,8 @@ TEST(OuterStepsTest, ShowsTheSynchronizationPoint) {
   });
 }
 
-// For n numbers, k steps send 2 (G - 1) / G n between G groups, as one sum of gradients does; the
-// gradients of a group are sent within the group only.
+// For n numbers, k steps send 2 (G - 1) / G n between G groups, as much as one reduction of
+// gradients; a group's gradients are sent only within the group.
 TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
   for (const bool overlap : {false, true}) {
     const RoundsOutcome outcome =

@@ -19,7 +19,7 @@ std::string Path(const std::string& name) {
   return std::string(folder != nullptr ? folder : std::getenv("TEST_TMPDIR")) + "/" + name + ".png";
 }
 
-// The number of pixels in the smoothed curve's color, or close to it.
+// Returns the number of pixels in the smoothed curve's color, or close to it.
 int64_t CurvePixels(const std::string& path) {
   const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(
       cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
@@ -81,7 +81,7 @@ TEST(PlotsTest, RefusesNothingAndNowhere) {
   EXPECT_EQ(WritePng({.points = {{1, 1.0}}}, "/nowhere/x.png").code(), absl::StatusCode::kNotFound);
 }
 
-// A box for each cell: the middle of each box (above its number) has the color of its share; a cell
+// Each cell is a box: the middle of the box (above its number) has the color of its share; a cell
 // that is NaN is white.
 TEST(HeatMapTest, ColoursEachCell) {
   const std::string path = Path("heat_map");

@@ -36,7 +36,7 @@ class ProgressTest : public ::testing::Test {
   static TrainingProgress Training() {
     return {.total_steps = 300, .memory_limit = 12 * kGiB, .layout = "sp 4 ring"};
   }
-  // 100 steps, a second each.
+  // Makes 100 steps of one second each.
   void Make(Progress& progress) {
     for (int64_t step = 1; step <= 100; ++step) {
       now_ += absl::Seconds(1);
@@ -57,13 +57,13 @@ class ProgressTest : public ::testing::Test {
     text.resize(size);
     return text;
   }
-  // The last line that a bar drew, as a terminal shows it.
+  // Returns the last line that a bar drew, as a terminal shows it.
   static std::string LastDrawn(const std::string& text) {
     const size_t end = text.rfind("\x1b[K"), begin = text.rfind('\r', end);
     return text.substr(begin + 1, end - begin - 1);
   }
 
-  // The bar after 100 steps, on a terminal with this many columns.
+  // Returns the bar after 100 steps, on a terminal with this many columns.
   std::string DrawnAt(int columns) {
     columns_ = columns;
     now_ = absl::UnixEpoch();

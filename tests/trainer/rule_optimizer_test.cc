@@ -1,5 +1,5 @@
-// Optimizers whose update rule is a function: compared with the built-in AdamW, for every ZeRO
-// stage and number of ranks, saved on some ranks and loaded on others; and errors.
+// Optimizers whose update rule is a function equal the built-in AdamW, for every ZeRO stage and
+// number of ranks, also when saved on some ranks and loaded on others; and errors.
 
 #include "trainer/optimizer/rule_optimizer.h"
 
@@ -38,7 +38,7 @@ using ::testing::HasSubstr;
 
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kDecay = 0.1;
 
-// AdamW as its paper defines it; its state is replaced, not written in place.
+// AdamW as its paper defines it; its state tensors are replaced, not written in place.
 State AdamWStep(const at::Tensor& weight, const at::Tensor& gradient, State state, double lr,
                 int64_t step, double decay) {
   const at::Tensor m = state.at("m") * kBeta1 + gradient * (1 - kBeta1),
@@ -60,8 +60,9 @@ UpdateRule AdamWRule() {
               }};
 }
 
-// Matrices use a rule that needs the whole matrix: a product with itself. Their state is a tensor
-// of their shape, one with a number per row, and a number. All other weights use AdamW.
+// Returns a rule that, for matrices, needs the whole matrix: it multiplies the matrix with itself.
+// A matrix's state is a tensor of its shape, one with a number per row, and a number. All other
+// weights use AdamW.
 UpdateRule MixedRule(const std::vector<bool>& whole) {
   UpdateRule rule = AdamWRule();
   const auto state_of = rule.state;
@@ -169,7 +170,7 @@ RuleOutcome TrainByRule(const RuleKind& kind, int from, int to,
   return outcome;
 }
 
-// Shards are joined; unsharded states are taken from the rank that saved them.
+// Joins the shards; states that are not sharded are taken from the rank that saved them.
 std::map<std::string, at::Tensor> JoinedStates(const RuleOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
@@ -316,7 +317,8 @@ TEST(RuleOptimizerTest, RefusesStatesThatDoNotFit) {
   refused(rule, "after the step the state of w.weight is v; expected m");
 }
 
-// A state that is an alias of the weight, the gradient or another state does not change with them.
+// If a rule returns a state that is an alias of the weight, the gradient or another state, the
+// state is copied, so that it does not change with them.
 TEST(RuleOptimizerTest, KeepsCopiesOfWhatIsNotItsOwn) {
   UpdateRule rule;
   rule.state = [](size_t, const at::Tensor& weight) -> State {

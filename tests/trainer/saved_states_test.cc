@@ -1,5 +1,5 @@
-// States that are saved on some ranks and loaded on others, compared with a run that was never
-// interrupted.
+// States that are saved on some ranks and loaded on others give the results of an uninterrupted
+// run.
 
 #include "trainer/checkpoint/saved_states.h"
 
@@ -45,8 +45,8 @@ struct SavedOutcome {
   std::map<std::string, at::Tensor> weights;  // whole, as leases have them
 };
 
-// Sizes that three ranks do not divide; one weight has no gradient, so it has no state. `wide` adds
-// a weight that is large enough for 8-bit states.
+// Returns weights whose sizes are not divisible by three; one has no gradient, and so no state.
+// `wide` adds a weight that is large enough for 8-bit states.
 base::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
@@ -67,7 +67,7 @@ base::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
 }
 
 // Runs steps [from, to) from the initial weights, or from saved states. Each rank adds the same
-// gradient, so the number of ranks is only a factor, without effect.
+// gradient, so the number of ranks is only a factor, which has no effect.
 SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
                         const std::vector<StateTensors>* saved = nullptr) {
   SavedOutcome outcome;
@@ -120,7 +120,7 @@ SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
   return outcome;
 }
 
-// The fp32 master weights, joined over ranks.
+// Returns the fp32 master weights, joined over ranks.
 std::map<std::string, at::Tensor> Masters(const SavedOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
@@ -168,7 +168,7 @@ TEST(SavedStatesTest, ResumeBitForBitOnTheSameRanks) {
   }
 }
 
-// Sums of gradients over another number of ranks round differently.
+// Gradients that are summed over another number of ranks round differently.
 TEST(SavedStatesTest, ResumeOnOtherRanksAndZeroStages) {
   const std::vector<SavedKind> kinds = {{},
                                         {.ranks = 2},
@@ -187,9 +187,9 @@ TEST(SavedStatesTest, ResumeOnOtherRanksAndZeroStages) {
   }
 }
 
-// With other shards the blocks of codes differ, so loaded states are rounded once more, by at most
-// half the distance between codes. That changes a weight by a fraction of one step in a hundred.
-// bf16 states are not rounded again.
+// With other shards the blocks of 8-bit codes differ, so loaded states are rounded once more, by at
+// most half the distance between codes. That changes a weight by a fraction of AdamW's step at a
+// learning rate of 1e-2. bf16 states are not rounded again.
 TEST(SavedStatesTest, StatesInFewerBitsResumeOnOtherRanks) {
   const std::vector<std::pair<int, int>> shapes = {{1, 0}, {3, 1}, {2, 3}};
   for (const MomentDtype moments : {MomentDtype::kBf16, MomentDtype::k8Bit}) {

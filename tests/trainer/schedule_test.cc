@@ -35,8 +35,8 @@ ScheduleOptions OptionsOf(const nlohmann::json& wanted) {
   return options;
 }
 
-// Every step's rate, and two beyond the end, equal those of Transformers' get_scheduler: the same
-// doubles.
+// Every step's rate, and two beyond the end, are the same doubles as those of Transformers'
+// get_scheduler.
 TEST(ScheduleTest, EqualsTransformers) {
   std::ifstream stream("tests/trainer/golden/schedules.json");
   const nlohmann::json golden = nlohmann::json::parse(stream);

@@ -17,7 +17,7 @@ namespace {
 
 using testing::StatusIs;
 
-// The authors' package scales by limit / (norm + 1e-6).
+// Clips as the authors' package does, which scales by limit / (norm + 1e-6).
 double Clipped(ZClip& clip, double norm) {
   const double limit = clip.Limit(norm);
   return limit < norm ? norm * (limit / (norm + 1e-6)) : norm;

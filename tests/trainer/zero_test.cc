@@ -1,5 +1,5 @@
-// ZeRO compared with plain data parallelism, on ranks that are threads: the weights after five
-// steps, the bytes sent, and the memory of a rank.
+// ZeRO equals plain data parallelism, on ranks that are threads: the weights after five steps; and
+// the bytes sent and the memory of a rank are those expected.
 
 #include "trainer/sharding/zero.h"
 
@@ -50,7 +50,7 @@ struct Training {
   int64_t layers = 2;
 };
 
-// The final tensors of rank 0; the other ranks must have the same.
+// Tensors of rank 0 at the end; all other ranks must have the same.
 struct Outcome {
   std::map<std::string, at::Tensor> weights, gradients;
   std::vector<double> norms;
@@ -69,7 +69,7 @@ at::Tensor Ids(int rank, int step, int micro, int64_t tokens) {
   return (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
 }
 
-// Forward and backward of a rank's own tokens, through the embedding and the head.
+// Runs forward and backward on a rank's own tokens, through the embedding and the head.
 void Backward(model::Transformer& model, int rank, int step, int micro, at::ScalarType matmuls) {
   const int64_t tokens = 3 + (rank + step + micro) % 3;
   const at::Tensor ids = Ids(rank, step, micro, tokens),
@@ -160,8 +160,8 @@ void ExpectSame(const Outcome& ours, const Outcome& plain, double tolerance) {
 
 std::string TempFolder() { return ::testing::TempDir(); }
 
-// Every stage over every group, with numbers of ranks that divide the weights and others, in fp64:
-// the difference is the rounding of another order of sums.
+// Every stage, sharded over every kind of group, with numbers of ranks that divide the weights and
+// others, in fp64: the difference is the rounding of another order of sums.
 TEST(ZeroTest, EveryStageIsPlainDataParallelism) {
   for (const int ranks : {1, 3, 4}) {
     const Outcome plain = Train({.ranks = ranks});
@@ -189,8 +189,8 @@ TEST(ZeroTest, SubgroupsAreReplicas) {
   }
 }
 
-// Small buckets split gradients and join several; frozen and untied weights, and weights kept by
-// graphs; plain gradient descent, which reveals a wrong factor.
+// Small buckets, which split some gradients and join others; frozen and untied weights, and weights
+// kept by graphs; plain gradient descent, which reveals a wrong factor.
 TEST(ZeroTest, OfEveryKindOfModel) {
   const std::set<std::string> frozen = {"model.layers.0.self_attn.q_proj.weight",
                                         "model.layers.1.mlp.up_proj.weight"};
@@ -213,8 +213,8 @@ TEST(ZeroTest, OfEveryKindOfModel) {
   }
 }
 
-// bf16 matmuls: the bf16 weights that are stored and gathered equal those that fp32 weights would
-// be cast to. In fp32: within the required 1e-6.
+// With bf16 matmuls, the bf16 weights that are stored and gathered equal fp32 weights cast to bf16.
+// In fp32 the results agree within 1e-6.
 TEST(ZeroTest, InOtherPrecisions) {
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
@@ -228,7 +228,7 @@ TEST(ZeroTest, InOtherPrecisions) {
                          .held = at::kBFloat16};
     const Training pure{
         .ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
-    // On two ranks a sum has only one order, so it is bit-identical, except for that of the norm.
+    // On two ranks a sum has only one order, so results are bit-identical, except for the norm.
     ExpectSame(Train(mixed), Train({.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16}),
                1e-6);
     ExpectSame(Train(pure), Train({.ranks = 2, .weights = at::kBFloat16, .matmuls = at::kBFloat16}),
@@ -319,7 +319,8 @@ TEST(ZeroTest, RefusesWhatDoesNotFit) {
   });
 }
 
-// The learning rate and decay of a weight are chosen by its name and its whole shape.
+// The learning rate and decay of a weight are chosen by its name and its whole shape, even if the
+// rank has only a shard.
 TEST(ZeroTest, AShardIsKnownByItsWholeWeight) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
@@ -372,7 +373,7 @@ struct Held {
   int64_t weights, gradients, state, peak;
 };
 
-// The memory of rank 0 for a model of 16 blocks after a step, and the peak during it.
+// Returns rank 0's memory after a step, for a model of 16 blocks, and the peak during the step.
 Held HeldIn(int stage, int ranks) {
   const model::ModelConfig config = model::SmallConfig(/*tied=*/true, /*layers=*/16);
   const Parameters first = model::RandomWeights(config, at::kFloat);
@@ -407,8 +408,8 @@ Held HeldIn(int stage, int ranks) {
   return held;
 }
 
-// A quarter of everything that the stage shards, plus temporary memory: two blocks' weights (one is
-// prefetched), one block's gradient, a bucket.
+// The memory is a quarter of everything that the stage shards, plus temporary memory: two blocks'
+// weights (one is prefetched), one block's gradient, a bucket.
 TEST(ZeroTest, ARankOfFourHoldsAQuarter) {
   const model::ModelConfig config = model::SmallConfig(/*tied=*/true, /*layers=*/16);
   int64_t all = 0, quarter = 0, block = 0, tensors = 0;

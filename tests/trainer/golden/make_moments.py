@@ -1,11 +1,11 @@
-"""Writes moments.json: bitsandbytes' codes of 8 bits, and AdamW in fp64 whose two numbers a weight
-are held in them between steps.
+"""Writes moments.json: bitsandbytes' 8-bit codes, and a run of AdamW in fp64 whose two moments are
+stored in these codes between steps.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/golden/make_moments.py
 
 bitsandbytes 0.50.2 (create_dynamic_map, quantize_blockwise, dequantize_blockwise) with torch
-2.11.0, on a CPU. Blocks of 256. The step itself is written out here, in fp64, so that nothing is
-shared with what it tests but the formula. Numbers are printed with all their digits.
+2.11.0, on a CPU. Blocks of 256. The step itself is written out here, in fp64, so that it shares
+nothing but the formula with the code that it tests. Numbers are printed with all their digits.
 """
 
 import json
@@ -19,7 +19,8 @@ BETA1, BETA2, EPSILON, DECAY, LR = 0.9, 0.999, 1e-8, 0.1, 1e-2
 
 
 def values(seed, count=COUNT):
-    """Multiples of 2^-10 in [-2, 2), by an integer recurrence that the test has too."""
+    """Returns multiples of 2^-10 in [-2, 2), by an integer recurrence that the test also
+    implements."""
     state, out = seed, []
     for _ in range(count):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64

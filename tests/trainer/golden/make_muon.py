@@ -2,8 +2,8 @@
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/golden/make_muon.py
 
-torch 2.11.0, on a CPU. Numbers are printed with all their digits, so that a double read back is the
-double written. The rate is adjusted to AdamW's (match_rms_adamw), momentum is Nesterov's, all else
+torch 2.11.0, on a CPU. Numbers are printed with all their digits, so that reading gives the same
+doubles. The rate is adjusted to AdamW's (match_rms_adamw), momentum is Nesterov's, everything else
 is torch's default.
 """
 

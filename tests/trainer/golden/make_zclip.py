@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Norms, and what the authors' own ZClip clips them to: zclip.json beside this file.
+"""Writes zclip.json: norms, and the norms after clipping by the authors' own ZClip.
 
 venv/bin/pip install zclip==1.0.0; venv/bin/python tests/trainer/golden/make_zclip.py
 """
@@ -14,7 +14,7 @@ from zclip import ZClip
 
 
 class OneNumber(torch.nn.Module):
-    """A model whose gradient's norm is what it is told."""
+    """A model whose gradient has a given norm."""
 
     def __init__(self):
         super().__init__()

@@ -22,7 +22,7 @@ using ::testing::Not;
 
 constexpr char kGolden[] = "tests/golden/events/run.tfevents";
 
-// The events of tests/golden/events/make.py.
+// Returns the events that tests/golden/events/make.py writes.
 std::vector<std::string> GoldenEvents() {
   const std::map<std::string, Hyperparameter> parameters = {
       {"bf16", true}, {"learning_rate", 1e-5}, {"stage", "sft"}};
@@ -45,7 +45,7 @@ TEST(EventRecords, AreThoseOfTensorBoardsOwnWriter) {
   EXPECT_EQ(ours, ReadAll(kGolden));
 }
 
-// The bytes of the first `count` records.
+// Returns the bytes of the first `count` records.
 size_t SizeOf(int count) {
   size_t size = 0;
   for (int i = 0; i < count; ++i) size += Framed(GoldenEvents()[i]).size();
@@ -57,7 +57,7 @@ TEST(EventRecords, UpToAStep) {
   EXPECT_EQ(UpToStep(file, 300).size(), SizeOf(8));
   EXPECT_EQ(UpToStep(file, 299).size(), SizeOf(6));
   EXPECT_EQ(UpToStep(file, 2).size(), SizeOf(1));
-  // An incomplete record, and one whose bytes have changed, end the file.
+  // Reading ends before an incomplete record, and before one whose bytes have changed.
   EXPECT_EQ(UpToStep(file.substr(0, file.size() - 1), 300).size(), SizeOf(7));
   std::string broken = file;
   broken[SizeOf(7) - 6] ^= 1;

@@ -1,4 +1,4 @@
-// Elementwise optimizers compared with torch, lion-pytorch, bitsandbytes, schedulefree and badam
+// Elementwise optimizers equal torch, lion-pytorch, bitsandbytes, schedulefree and badam
 // (golden/elements.json, by make_elements.py).
 
 #include "gmock/gmock.h"
@@ -82,7 +82,7 @@ TEST(ElementsTest, BadamRatio) {
   }
 }
 
-// golden/papers.json, by make_papers.py.
+// Compared with an implementation of the paper (golden/papers.json, by make_papers.py).
 TEST(ElementsTest, Spam) {
   const SpamOptions options{.beta2 = 0.99,
                             .threshold = 2.0,

@@ -1,6 +1,6 @@
-// Optimizers that use whole matrices compared with torch, LLaMA-Factory, galore-torch,
-// apollo-torch, adam-mini and Transformers (golden/matrices.json, by make_matrices.py), and with
-// implementations of papers (golden/matrix_papers.json, by make_matrix_papers.py).
+// Optimizers that treat whole matrices equal torch, LLaMA-Factory, galore-torch, apollo-torch,
+// adam-mini and Transformers (golden/matrices.json, by make_matrices.py), and implementations of
+// papers (golden/matrix_papers.json, by make_matrix_papers.py).
 
 #include <cmath>
 #include <string>
@@ -50,10 +50,10 @@ std::shared_ptr<base::Parameter> Weight(const char* name, std::vector<int64_t> s
   return std::make_shared<base::Parameter>(name, at::zeros(shape));
 }
 
-// For a rule of which another variant is checked in full.
+// The bounds for a variant of a rule that is checked completely elsewhere.
 constexpr RuleBounds kVariant = {.golden_alone = true};
 
-// Its iteration is in bf16 even for fp64 weights: products on another machine may round
+// Muon's iteration is in bf16 even for fp64 weights: products on another machine may round
 // differently.
 TEST(MatricesTest, Muon) {
   CheckMatrices<&MuonRule>(kPeers, "muon_original", MuonOptions{.adam = kAdam}, {.fp64 = 1e-5});
@@ -96,7 +96,7 @@ TEST(MatricesTest, Galore) {
                              Galore(ProjectionType::kStd, {"q_proj", "lm_head"}), kVariant);
 }
 
-// The projector of make_matrices.py.
+// Returns the projector that make_matrices.py uses.
 at::Tensor ProjectorChirp(const std::string&, int64_t number, at::IntArrayRef shape) {
   const at::Tensor place = at::arange(c10::multiply_integers(shape), at::kDouble);
   return (place * place * 0.43 + 0.9 * static_cast<double>(number + 1)).sin().reshape(shape);
@@ -120,7 +120,7 @@ TEST(MatricesTest, Apollo) {
   CheckMatrices<&ApolloRule>(kPeers, "apollo_left", left, kVariant);
 }
 
-// The projection after `steps` steps; it is recomputed every 3 steps.
+// Returns the projection after `steps` steps; it is recomputed every 3 steps.
 at::Tensor DrawnProjection(int64_t seed, const char* name, int steps) {
   const base::Parameters all = {Weight(name, {40, 64})};
   auto native = ApolloRule({.rank = 32, .gap = 3, .seed = seed}, all);
@@ -181,12 +181,12 @@ TEST(MatricesTest, Swan) {
   CheckMatrices<&SwanRule>(kPapers, "swan_published",
                            SwanOptions{.alpha = 0.5, .iterations = 10, .beta = 0.8, .adam = kAdam},
                            {.fp32 = 2e-5, .golden_alone = true});
-  // The polar factor from an SVD, to which the iteration converges.
+  // Compared with the polar factor from an SVD, to which the iteration converges.
   CheckMatrices<&SwanRule>(kPapers, "swan_exact", SwanOptions{.alpha = 0.5, .adam = kAdam},
                            kVariant);
 }
 
-// A constant row has no direction: it gets no update, and everything stays finite.
+// A constant row has no direction: it gets no update, and all numbers stay finite.
 TEST(MatricesTest, SwanTakesConstantRows) {
   const base::Parameters all = {Weight("model.a.weight", {5, 8})};
   auto native = SwanRule({}, all);
@@ -219,8 +219,8 @@ TEST(MatricesTest, Grass) {
   CheckMatrices<&GrassRule>(kPapers, "grass_multinomial", drawn);
 }
 
-// The mean of P P^T over many draws is the identity, because rows are weighted by their squared
-// factors.
+// The mean of P P^T over many random projections is the identity, because rows are weighted by
+// their squared factors.
 TEST(MatricesTest, GrassDrawsWithoutBias) {
   constexpr int64_t kRows = 6, kRank = 4, kDraws = 4000;
   const base::Parameters all = {Weight("model.a.weight", {kRows, 9})};
@@ -243,7 +243,7 @@ TEST(MatricesTest, GrassDrawsWithoutBias) {
   const at::Tensor q = gradient.square().sum(1).to(at::kDouble) / gradient.square().sum();
   const at::Tensor four = (1.0 / q - 1.0).div(kRank * kDraws).sqrt() * 4.0;  // of the mean's spread
   EXPECT_TRUE((sum / kDraws - 1.0).abs().lt(four).all().item<bool>()) << sum / kDraws << four;
-  // The same (seed, name, number) gives the same rows, any other one gives others.
+  // Equal seed, name and number select the same rows; if one of them differs, so do the rows.
   const auto rows_of = [&](int64_t seed, int step) {
     const UpdateRule again = rule(seed);
     return again.update(0, weight, gradient, again.state(0, weight), 1e-3, step).at("rows");
@@ -255,7 +255,7 @@ TEST(MatricesTest, GrassDrawsWithoutBias) {
     other_number = other_number || !BitEqual(rows_of(3, step), rows_of(3, 1));
   }
   EXPECT_TRUE(other_seed && other_number);
-  // A zero gradient gives no probabilities to choose rows by.
+  // With a zero gradient there are no probabilities for choosing rows.
   state = drawn.update(0, weight, at::zeros_like(gradient), state, 1e-3, kDraws + 1);
   EXPECT_TRUE(weight.isfinite().all().item<bool>());
 }
@@ -271,8 +271,8 @@ TEST(MatricesTest, SpamOfAPartOfEachMatrix) {
                                        .seed = kSeed});
 }
 
-// Masks of a matrix that is drawn in several pieces: as many elements as `density` states, spread
-// evenly, and others after each reset.
+// The random mask of a large matrix is computed in several pieces: as many elements as `density`
+// states are chosen, evenly spread, and others after each reset.
 TEST(MatricesTest, SpamDrawsItsMasks) {
   constexpr double kDensity = 0.25;
   const base::Parameters all = {Weight("model.a.weight", {70, 80})};
@@ -302,7 +302,7 @@ TEST(MatricesTest, SpamDrawsItsMasks) {
   }
 }
 
-// A rank larger than a matrix, and the state that is kept then.
+// A rank that is greater than a matrix's smaller side is reduced to that side, also in the state.
 TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
   const base::Parameters all = {Weight("model.a.weight", {3, 9})};
   const at::Tensor weight = at::zeros({3, 9}), gradient = at::arange(27.0).sin().reshape({3, 9});

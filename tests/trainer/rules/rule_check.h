@@ -1,8 +1,7 @@
 #ifndef MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
 #define MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
 
-// Checks that apply to every optimizer of trainer/rules, with the weights and gradients of
-// golden/inputs.py.
+// Checks every optimizer of trainer/rules with the weights and gradients of golden/inputs.py.
 
 #include <functional>
 #include <string>
@@ -26,8 +25,8 @@ struct RuleBounds {
 
 // Checks, in fp32 and fp64, that twenty steps give the weights that golden/FILE has under `name`;
 // that several ranks, in every ZeRO stage, give the weights of one rank for the same gradients;
-// that saving and loading in the middle changes no bit; and that the state has the bytes that
-// NewStateBytes predicts.
+// that a run that is saved and loaded in the middle is bit-identical; and that the state has the
+// bytes that NewStateBytes predicts.
 void CheckRule(const std::string& file, const std::string& name, const RuleMaker& make,
                const RuleBounds& bounds = {});
 

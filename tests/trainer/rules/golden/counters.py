@@ -1,4 +1,5 @@
-"""The random numbers of kernels/random/counter_random.h: Philox4x32-10 of Salmon et al. 2011."""
+"""Computes the random numbers of kernels/random/counter_random.h: Philox4x32-10 of Salmon et al.
+2011."""
 
 import numpy as np
 
@@ -6,7 +7,7 @@ WORD = 0xFFFFFFFF
 
 
 def philox(key, counters):
-    """Four words of each counter; `counters`: its words, an array each."""
+    """Returns four words for each counter; `counters`: one array for each of a counter's words."""
     c = [np.asarray(words, dtype=np.uint64) for words in counters]
     mask, half = np.uint64(WORD), np.uint64(32)
     for rounds in range(10):
@@ -26,7 +27,7 @@ def key_of(seed, step, module):
 
 
 def uniform(key, identity, width):
-    """[width] numbers of an identity."""
+    """Returns the [width] numbers of an identity."""
     blocks = np.arange(-(-width // 4), dtype=np.uint64)
     none = np.zeros_like(blocks)
     words = np.stack(philox(key, (blocks, none, none + np.uint64(identity), none)), axis=1)

@@ -1,6 +1,5 @@
-"""What the golden files of optimizers begin with, in closed form, as ../rule_check.cc has it: three
-weights, and for each step their gradients and a rate.
-"""
+"""The initial weights and, for each step, the gradients and learning rate of all golden files of
+optimizers. They are given by formulas, which ../rule_check.cc also implements."""
 
 import json
 import pathlib
@@ -14,7 +13,7 @@ SHAPES = {
     "model.layers.0.mlp.down_proj.weight": [5, 16],
     "model.norm.weight": [7],  # does not decay
 }
-# With what optimizers of matrices distinguish.
+# Weights that optimizers of matrices treat in different ways.
 MATRICES = SHAPES | {
     "model.embed_tokens.weight": [9, 8],
     "model.layers.0.self_attn.q_proj.weight": [8, 8],
@@ -50,9 +49,9 @@ def rate(step):
 
 
 def after_steps(make, dtype, average=False):
-    """Weights after all steps of make(groups), a torch optimizer, by name.
+    """Returns the weights by name after all steps of make(groups), a torch optimizer.
 
-    average: those of a schedule-free one that a model is evaluated by.
+    average: returns a schedule-free optimizer's averaged weights, which are used for evaluation.
     """
     parameters = {name: w.requires_grad_() for name, w in weights(dtype).items()}
     optimizer = make(

@@ -1,4 +1,4 @@
-"""Writes elements.json: weights after 20 steps of optimizers that look at one number at a time.
+"""Writes elements.json: weights after 20 steps of optimizers that treat each element separately.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_elements.py
 
@@ -46,9 +46,8 @@ AVERAGED = {
 
 
 def badam_ratio(mask_mode, dtype):
-    """Weights after all steps of BAdam's ratio mode, which takes its gradients in hooks; a turn has
-    7 steps, and the seed of the order is the weight's number.
-    """
+    """Returns the weights after all steps of BAdam's ratio mode, which gets its gradients by hooks.
+    A block is trained for 7 steps, and the order's seed is the weight's number."""
     parameters = {name: w.requires_grad_() for name, w in inputs.weights(dtype).items()}
     still = {name: torch.nn.Parameter(torch.ones(2)) for name in ("embed_tokens", "lm_head")}
     optimizer = badam.BlockOptimizerRatio(

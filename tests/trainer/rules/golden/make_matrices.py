@@ -1,10 +1,10 @@
-"""Writes matrices.json: weights after 20 steps of optimizers that look at whole matrices.
+"""Writes matrices.json: weights after 20 steps of optimizers that treat whole matrices.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_matrices.py
 
 torch 2.11.0, LLaMA-Factory 0.9.5 (its Muon), galore-torch 1.0, apollo-torch 1.0.3, adam-mini 1.1.1
-and Transformers 4.57.6 (its Adafactor), on a CPU with one thread. A stack of matrices is handed to
-them as matrices, where they know no stacks.
+and Transformers 4.57.6 (its Adafactor), on a CPU with one thread. Optimizers that do not support
+stacks of matrices get the matrices of a stack one by one.
 """
 
 import adam_mini
@@ -34,9 +34,9 @@ def decay_of(name):
 
 
 def after_steps(make, dtype, stacks=False):
-    """Weights after all steps of make({name: parameter}), a list of torch optimizers.
+    """Returns the weights after all steps of make({name: parameter}), a list of torch optimizers.
 
-    stacks: they take a stack of matrices as it is.
+    stacks: whether they support stacks of matrices.
     """
     parts = {}
     for name, weight in inputs.weights(dtype, inputs.MATRICES).items():
@@ -98,7 +98,7 @@ def use_muon(named):
 
 def low_rank(make, targets=(), **options):
     def groups(named):
-        # A stack is no linear map, and is trained by Adam, number by number.
+        # A stack is no linear module's weight, so Adam updates it, element by element.
         ours, others = split(named, lambda name: is_linear(name, targets))
         all_groups = [{"params": group, "weight_decay": decay} for decay, group in by_decay(others)]
         all_groups.append({"params": list(ours.values()), "weight_decay": inputs.DECAY, **options})
@@ -115,7 +115,8 @@ def galore(proj_type, targets=()):
 
 
 class Projector(apollo_torch.apollo.GradientProjector):
-    """Chirps in place of random numbers, as ../matrices_test.cc has them."""
+    """Returns numbers of a formula (a chirp) instead of random numbers, as ../matrices_test.cc
+    does."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -1,9 +1,10 @@
 """Writes matrix_papers.json: weights after 20 steps of optimizers of matrices that have no package,
-by transcriptions of their papers' algorithms.
+implemented from their papers' algorithms.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_matrix_papers.py
 
-In fp64; singular vectors in fp32, as their authors have them, by torch: their signs are LAPACK's.
+In fp64, except singular vectors, which torch computes in fp32 as the authors do: their signs are
+LAPACK's.
 """
 
 import counters
@@ -33,7 +34,8 @@ class Adam:
 
 
 def basis(matrix, transposed):
-    """Right singular vectors [n, ..]; of a transposed matrix out of those of the matrix itself."""
+    """Returns the right singular vectors [n, ..]; for a transposed matrix, computes them from the
+    matrix itself."""
     whole = torch.tensor(matrix.T if transposed else matrix).float()
     u, _, vh = torch.linalg.svd(whole, full_matrices=False)
     return (u if transposed else vh.T).double().numpy()
@@ -56,7 +58,7 @@ def adam(weight, gradients, rates, decay, decays_before):
 
 
 def muon(weight, gradients, rates, decay):
-    """torch.optim.Muon's equations in fp64."""
+    """Computes torch.optim.Muon's equations in fp64."""
     a, b, c = 3.4445, -4.7750, 2.0315
     buffer = np.zeros_like(weight)
     for g, rate in zip(gradients, rates):
@@ -137,7 +139,7 @@ def normalized(g):
 
 
 def inverse_root_times(n, steps, beta):
-    """(N N^T)^(-1/2) N by the paper's coupled iteration."""
+    """Returns (N N^T)^(-1/2) N by the paper's coupled iteration."""
     n = n / np.linalg.norm(n)
     y, z, one = n @ n.T, np.eye(len(n)), np.eye(len(n))
     for _ in range(steps):
@@ -147,14 +149,14 @@ def inverse_root_times(n, steps, beta):
 
 
 def polar(n):
-    """(N N^T)^(-1/2) N, the pseudoinverse's where N has not full rank, by the SVD."""
+    """Returns (N N^T)^(-1/2) N by the SVD, with the pseudoinverse if N does not have full rank."""
     u, s, vh = np.linalg.svd(n, full_matrices=False)
     kept = s > 1e-6 * s[0]
     return u[:, kept] @ vh[kept]
 
 
 def swan(whiten, alpha):
-    """arXiv 2412.13148: GradNorm, GradWhitening and the norm of what came in."""
+    """arXiv 2412.13148: GradNorm, GradWhitening, and scaling to the norm of GradNorm's result."""
 
     def algorithm(weight, gradients, rates, decay):
         for g, rate in zip(gradients, rates):
@@ -194,7 +196,8 @@ def grass(multinomial):
 
 
 def spam_density(weight, gradients, rates, decay, name):
-    """arXiv 2501.06842, section 3.3: 0.3 of the numbers, those of the least random numbers."""
+    """arXiv 2501.06842, section 3.3: selects the 30 % of elements with the smallest random
+    numbers."""
 
     def mask_of(number):
         key = counters.key_of(SEED, number, f"{name}/mask")

@@ -1,5 +1,5 @@
-"""Writes papers.json: weights after 20 steps of optimizers that have no package, by transcriptions
-of their papers' algorithms, in fp64.
+"""Writes papers.json: weights after 20 steps of optimizers that have no package, implemented from
+their papers' algorithms, in fp64.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_papers.py
 """
