@@ -71,7 +71,8 @@ int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
                       int64_t count);
 
-// The head during one call: the borrowed weight, and the two buffers that every chunk reuses.
+// The output head during one call: its weight (gathered if it is sharded), and the two buffers that
+// every chunk reuses.
 class HeadProjection {
  public:
   // Borrows the weight. If the weight is sharded, this is a collective call of all ranks that share

@@ -112,7 +112,8 @@ end
 
 local function reward(model) return stages.of { stage = "rm" }.objective({ seed = 3 }, model) end
 
--- The cases: examples, loss, and micro_batch_tokens, one value of which splits a group.
+-- Each case has examples, a loss and micro_batch_tokens; one value of the latter is so small that
+-- it splits a group.
 local CASES = {
   { name = "preferences", examples = pairs_of_answers, objective = preferences, tokens = 100000,
     reference = KEPT },

@@ -34,7 +34,8 @@ bool IsPrintable(char32_t c) {
   }
 }
 
-// Maximum output per byte of text: \x1b, \u001b.
+// The maximum number of bytes that one byte of text becomes: \x1b in a Python literal, \u001b in
+// JSON.
 constexpr int64_t kMostQuoted = 4, kMostEscaped = 6;
 
 class Writer {

@@ -112,7 +112,8 @@ class NormalFormStage final : public Normalizer::Stage {
   bool Keeps(absl::string_view text) const override {
     for (size_t at = 0; at < text.size();) {
       const char32_t c = NextCodePoint(text, at);
-      // Unmarked Han and kana, the most frequent of the higher code points, are in every form.
+      // The Han characters of this range (the most frequent code points above first_affected_) are
+      // unchanged in every normalization form.
       if (c >= first_affected_ && !(c >= 0x4E00 && c <= 0x9FFF)) return false;
     }
     return true;
