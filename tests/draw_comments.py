@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints comments drawn at random, each with its position and the code below it, so that a reader
-who does not know the project can say which of them are clear at once:
+"""Prints comments drawn at random, each with its position, the code below it and the comment with
+which its file begins (of X.cc, that of X.h), so that a reader who does not know the project can say
+which of them are clear at once:
 
     python3 tests/draw_comments.py --seed 56 --count 60 [FOLDER...]
 
@@ -8,6 +9,7 @@ The comments are those of C++ and Lua files that git tracks; without a folder, t
 """
 
 import argparse
+import os
 import random
 import re
 import subprocess
@@ -16,6 +18,7 @@ import sys
 GENERATED = ("lua/types/operators.lua", "lua/types/configuration.lua")
 BEGINS = {".h": "//", ".cc": "//", ".cu": "//", ".lua": "--"}
 SHOWN_OF_CODE = 4
+SHOWN_OF_HEAD = 30
 
 
 def blocks(path: str):
@@ -35,6 +38,23 @@ def blocks(path: str):
         at = max(end, at + 1)
 
 
+def head(path: str) -> tuple[int, list[str]]:
+    """The comment with which a file, or its header, begins: its line, and its lines."""
+    begin = BEGINS[path[path.rindex(".") :]]
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().split("\n")
+    at = 0
+    while at < len(lines) and (not lines[at] or lines[at].startswith(("#ifndef", "#define"))):
+        at += 1
+    end = at
+    while end < len(lines) and lines[end].startswith(begin):
+        end += 1
+    header = path[: path.rindex(".")] + ".h"
+    if end == at and path.endswith((".cc", ".cu")) and os.path.exists(header):
+        return 0, head(header)[1]
+    return at + 1, lines[at:end]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
@@ -52,6 +72,10 @@ def main() -> int:
     for number, (path, line, comment, code) in enumerate(drawn, 1):
         print(f"## {number}. {path}:{line}\n")
         print("\n".join(comment + code) + "\n")
+        first, begins = head(path)
+        if begins and first != line:
+            print("The file begins:")
+            print("\n".join("| " + text for text in begins[:SHOWN_OF_HEAD]) + "\n")
     print(f"{len(drawn)} of {len(found)} comments, seed {given.seed}", file=sys.stderr)
     return 0
 
