@@ -167,16 +167,17 @@ int Index(lua_State* L) {
 }
 
 int New(lua_State* L) {
-  ErrorValue error;
   const char* const code = luaL_checkstring(L, 1);
-  error.code = CodeOfName(code);
-  if (error.code == absl::StatusCode::kUnknown && absl::string_view(code) != "UNKNOWN")
-    throw base::StatusError(absl::InvalidArgumentError(absl::StrCat("no status code ", code)));
   size_t size = 0;
   const char* const message = luaL_checklstring(L, 2, &size);
-  error.message.assign(message, size);
-  error.place = luaL_optstring(L, 3, "");
-  error.out_of_memory = lua_toboolean(L, 4) != 0;
+  const char* const place = luaL_optstring(L, 3, "");
+  if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TBOOLEAN);
+  const ErrorValue error = {.code = CodeOfName(code),
+                            .message = std::string(message, size),
+                            .place = place,
+                            .out_of_memory = lua_toboolean(L, 4) != 0};
+  if (error.code == absl::StatusCode::kUnknown)
+    throw base::StatusError(absl::InvalidArgumentError(absl::StrCat("no status code ", code)));
   PushError(L, error);
   return 1;
 }

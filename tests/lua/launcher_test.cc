@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -49,10 +50,18 @@ void Say(const std::string& line) {
                text.size());  // one unbuffered write per line
 }
 
-[[noreturn]] void Fail(int code, const std::string& message) {
-  ReportError(message);
+[[noreturn]] void Fail(int code, const ErrorValue& error) {
+  ReportError(error);
   _exit(code);
 }
+
+ErrorValue Unavailable(const std::string& message) {
+  return {absl::StatusCode::kUnavailable, message};
+}
+
+ErrorValue Aborted(const std::string& message) { return {absl::StatusCode::kAborted, message}; }
+
+const ErrorValue kUnknownKey = {absl::StatusCode::kInvalidArgument, "train.yaml:1: unknown key"};
 
 [[noreturn]] void Sleep() {
   while (true) pause();
@@ -124,7 +133,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       {"victims first",
        [](int rank) {
          if (rank != 2) {
-           ReportError("script.lua:3: comm.mesh: UNAVAILABLE: rank 2 is gone");
+           ReportError(
+               {absl::StatusCode::kUnavailable, "rank 2 is gone", "script.lua:3: comm.mesh"});
            MarkProcess(absl::StrCat("told ", rank));
            Await("all have told");
            _exit(1);
@@ -136,9 +146,9 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          for (const pid_t victim : victims) {
            while (kill(victim, 0) == 0) usleep(1000);  // until the launcher has reaped it
          }
-         Fail(2, "NOT_FOUND: the file is missing");
+         Fail(2, {absl::StatusCode::kNotFound, "the file is missing"});
        }},
-      {"all the same", [](int) { Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
+      {"all the same", [](int) { Fail(2, kUnknownKey); }},
       {"no words",
        [](int rank) {
          if (rank == 1) _exit(7);
@@ -152,7 +162,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
        [](int rank) {
          if (rank == 0) {
            Await("ready 1"), Await("ready 2");
-           Fail(1, "ABORTED: the gradient's norm is nan");
+           Fail(1, Aborted("the gradient's norm is nan"));
          }
          if (rank == 1)
            signal(SIGTERM,
@@ -174,13 +184,12 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          const int restart = std::atoi(Environment("TORCHELASTIC_RESTART_COUNT"));
          if (rank == 0) Say(absl::StrCat("attempt ", restart));
          if (rank == 1 && restart == 0) raise(SIGKILL);
-         if (rank == 1 && restart == 1) Fail(1, "UNAVAILABLE: the network is down");
+         if (rank == 1 && restart == 1) Fail(1, Unavailable("the network is down"));
        }},
-      {"always fails", [](int) { OfferRestarts(2), Fail(1, "the disk is broken"); }},
-      {"would fail again",
-       [](int) { OfferRestarts(2), Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
+      {"always fails", [](int) { OfferRestarts(2), Fail(1, {.message = "the disk is broken"}); }},
+      {"would fail again", [](int) { OfferRestarts(2), Fail(2, kUnknownKey); }},
       {"numbers that are none",
-       [](int) { OfferRestarts(2), Fail(1, "ABORTED: step 3: the loss is nan"); }},
+       [](int) { OfferRestarts(2), Fail(1, Aborted("step 3: the loss is nan")); }},
       {"offers and waits", [](int) { OfferRestarts(2), Say("ready"), Sleep(); }},
       {"wait", [](int) { Say("ready"), Sleep(); }},
       {"wait for USR1",
@@ -554,8 +563,8 @@ TEST(Launcher, EndsItsRanksWhenItEnds) {
 
 TEST(ReportError, IsForTheTerminalWithoutALauncher) {
   ::testing::internal::CaptureStderr();
-  ReportError("INVALID_ARGUMENT: train.yaml:1: unknown key");
-  ReportError("script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3");
+  ReportError(kUnknownKey);
+  ReportError({absl::StatusCode::kInvalidArgument, "sp=3", "script.lua:1: comm.mesh"});
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "moonring: train.yaml:1: unknown key\nmoonring: script.lua:1: comm.mesh: "
             "INVALID_ARGUMENT: sp=3\n");

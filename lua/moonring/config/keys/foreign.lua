@@ -11,10 +11,11 @@ local function section(title, list)
   for _, each in ipairs(list) do
     local group = type(each[1]) == "table" and each or { each }
     for _, row in ipairs(group) do
+      -- Each field by its name: in LuaJIT 2.1.0-beta3 a compiled loop over field names sometimes
+      -- loses a store into a table that does not have the field yet.
       row[4] = row[4] or group.meaning
-      for _, field in ipairs { "ignored", "only", "part_of" } do
-        row[field] = row[field] or group[field]
-      end
+      row.ignored, row.only = row.ignored or group.ignored, row.only or group.only
+      row.part_of = row.part_of or group.part_of
       rows[#rows + 1] = row
     end
   end
