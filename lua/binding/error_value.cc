@@ -18,14 +18,6 @@ const char kMetatable = 0;  // its address is the registry key of the metatable
 constexpr size_t kMostFields = 10, kMostLetters = 200;
 constexpr int kMostNested = 3;
 
-absl::StatusCode CodeOfName(absl::string_view name) {
-  for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
-    const auto each = static_cast<absl::StatusCode>(code);
-    if (name == absl::StatusCodeToString(each)) return each;
-  }
-  return absl::StatusCode::kUnknown;
-}
-
 // Pushes the value of a field, without metamethods.
 void PushField(lua_State* L, int index, const char* name) {
   lua_pushvalue(L, index);
@@ -166,29 +158,6 @@ int Index(lua_State* L) {
   return 1;
 }
 
-int New(lua_State* L) {
-  const char* const code = luaL_checkstring(L, 1);
-  size_t size = 0;
-  const char* const message = luaL_checklstring(L, 2, &size);
-  const char* const place = luaL_optstring(L, 3, "");
-  if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TBOOLEAN);
-  const ErrorValue error = {.code = CodeOfName(code),
-                            .message = std::string(message, size),
-                            .place = place,
-                            .out_of_memory = lua_toboolean(L, 4) != 0};
-  if (error.code == absl::StatusCode::kUnknown)
-    throw base::StatusError(absl::InvalidArgumentError(absl::StrCat("no status code ", code)));
-  PushError(L, error);
-  return 1;
-}
-
-// code(why): the code's name; nothing for any other object, even if it has a field `code`.
-int Code(lua_State* L) {
-  if (!IsError(L, 1)) return 0;
-  PushField(L, 1, "code");
-  return 1;
-}
-
 void PushMetatable(lua_State* L) {
   lua_newtable(L);
   for (const auto& [name, function] :
@@ -253,15 +222,18 @@ ErrorValue ReadError(lua_State* L, int index) {
   return error;
 }
 
-void OpenErrors(lua_State* L) {
+absl::StatusCode CodeOfName(absl::string_view name) {
+  for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    const auto each = static_cast<absl::StatusCode>(code);
+    if (name == absl::StatusCodeToString(each)) return each;
+  }
+  return absl::StatusCode::kUnknown;
+}
+
+void InstallErrors(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kMetatable));
   PushMetatable(L);
   lua_rawset(L, LUA_REGISTRYINDEX);
-  lua_newtable(L);
-  lua_pushcfunction(L, &New);
-  lua_setfield(L, -2, "new");
-  lua_pushcfunction(L, &Code);
-  lua_setfield(L, -2, "code");
 }
 
 }  // namespace moonring::lua

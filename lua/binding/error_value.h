@@ -15,6 +15,7 @@
 #include <lua.hpp>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace moonring::lua {
 
@@ -40,11 +41,11 @@ void PushError(lua_State* L, const ErrorValue& error);
 // itself; of a table its __tostring, else its field `message`, else a list of its fields.
 ErrorValue ReadError(lua_State* L, int index);
 
-// Adds the library moonring.native.errors, and leaves it on the stack:
-//   new(code, message, place?, out_of_memory?)   the table above
-//   code(why)                                    the code of such a table; nil for any other value
-// `new` raises INVALID_ARGUMENT for an unknown code.
-void OpenErrors(lua_State* L);
+// The code with this name, such as "DATA_LOSS"; kUnknown if there is none.
+absl::StatusCode CodeOfName(absl::string_view name);
+
+// Prepares a new state for PushError. InstallGuard calls it.
+void InstallErrors(lua_State* L);
 
 }  // namespace moonring::lua
 

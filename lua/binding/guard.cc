@@ -109,6 +109,7 @@ void InstallGuard(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kNames));
   lua_newtable(L);
   lua_rawset(L, LUA_REGISTRYINDEX);
+  InstallErrors(L);
 }
 
 void RefuseArguments(lua_State* L, std::vector<std::string> wanted) {

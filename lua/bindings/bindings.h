@@ -10,6 +10,7 @@
 
 namespace moonring::lua {
 
+void OpenErrors(lua_State* L);
 void OpenTensor(lua_State* L);
 void OpenAutograd(lua_State* L);   // call it after OpenTensor
 void OpenOperators(lua_State* L);  // call it after OpenTensor

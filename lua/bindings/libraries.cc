@@ -1,6 +1,5 @@
 #include "lua/bindings/libraries.h"
 
-#include "lua/binding/error_value.h"
 #include "lua/bindings/bindings.h"
 
 namespace moonring::lua {
