@@ -12,8 +12,9 @@
 //                       ..., and one that wraps around the document's end: its last G / 2 tokens,
 //                       then its first G / 2, which attend to the last ones
 //
-// H / 2 is rounded down. Positions (for the rotary embedding) are not shifted. The last group is
-// shorter where the length is not a multiple of 8; no padding tokens are added.
+// H is the number of query heads; H / 2 is rounded down. Positions (for the rotary embedding) are
+// not shifted. The last group is shorter where the length is not a multiple of 8; no padding tokens
+// are added.
 //
 // No tensor is rolled. A group is treated as a separate document. The group that wraps around is
 // two documents: the last G / 2 tokens are the parent of the first G / 2 tokens, which attend to
