@@ -52,8 +52,8 @@ class Mask {
                                                             std::vector<DocumentMask> documents,
                                                             std::optional<int64_t> window = {});
 
-  // The first `tokens` tokens of an ancestor `document`, which a document attends to as preceding
-  // tokens. `place` is the place (see above) of the first of them.
+  // The first `tokens` tokens of `document`, an ancestor of a document, which attends to them as
+  // tokens before its own. `place` is the place (see above) of the first of them.
   struct Before {
     int64_t document = 0, tokens = 0, place = 0;
   };
