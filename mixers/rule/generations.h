@@ -35,7 +35,7 @@ std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
                                    const std::vector<comm::Parent>& parents);
 
 // The `taps` - 1 rows before a span that a convolution reads, in order: rows of the span's document
-// and, where these are too few, of its ancestors.
+// and, where these are too few, of its parent, the parent's parent, and so on.
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents);
 
