@@ -46,8 +46,9 @@ struct ScoreRule {
 // again on the same inputs, it reads these results. It then neither recomputes attention nor
 // repeats the communication along the context axis (selective recompute of DISTFLASHATTN,
 // arXiv:2310.03294, and "++" of LoongTrain). One object belongs to one call of one layer: the first
-// forward fills it, later forwards read it. Memory for T tokens: T H (4 Dv + 4) bytes, and T H Dv e
-// more where heads were exchanged (e: bytes of an element).
+// forward fills it, later forwards read it. Memory for T tokens and H query heads, with values of
+// Dv channels: T H (4 Dv + 4) bytes, and T H Dv e more where heads were exchanged (e: bytes of an
+// element).
 class KeptAttention {
  public:
   bool empty() const { return tensors_.empty(); }

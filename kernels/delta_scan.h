@@ -2,9 +2,10 @@
 #define MOONRING_KERNELS_DELTA_SCAN_H_
 
 // The gated delta rule's scan over a document's chunks (mixers/rule/delta_chunks.h), forward or
-// backward, in one launch for all documents and heads (operator moonring::delta_scan). W, K*, Y and
-// U are defined there. For each chunk, from the first to the last (backward: from the last to the
-// first):
+// backward, in one launch for all documents and heads (operator moonring::delta_scan). A chunk with
+// the initial state M writes the values U = Y - W M^T with the keys K*, which are decayed to the
+// chunk's end; Y and W solve the chunk's triangular system for its values and its decayed keys. For
+// each chunk, from the first to the last (backward: from the last to the first):
 //
 //   states <- M                                    the state before the chunk
 //   X = written - A M^T, also stored in `written`  X = -A M^T if `written` is undefined

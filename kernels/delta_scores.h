@@ -2,8 +2,10 @@
 #define MOONRING_KERNELS_DELTA_SCORES_H_
 
 // The computations within chunks of the gated delta rule (mixers/rule/delta_chunks.h) that come
-// between LibTorch's matmuls, with one decay per token and head; that file defines the names used
-// here. Each computation is one pass over its tensors (operators moonring::delta_scores,
+// between LibTorch's matmuls, with one decay per token and head. q, k and V are a chunk's queries,
+// keys and values, beta its step sizes, g the logarithms of its decays, K' its keys decayed from
+// the chunk's start, M the state before the chunk, U the values that it writes to the state, O its
+// outputs. Each computation is one pass over its tensors (operators moonring::delta_scores,
 // moonring::delta_scores_backward and moonring::delta_gradients). D_ij = g_{j+1} + ... + g_i,
 // summed separately for each pair of tokens i and j of a chunk.
 //

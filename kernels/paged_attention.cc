@@ -31,7 +31,9 @@ PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> 
   std::vector<int32_t>& words = table.words;
   words.reserve(2 * (table.tasks + 1) + 3 * table.blocks + 2 * table.parts + 2 * (table.rows + 1));
   const auto put = [&](int64_t word) { words.push_back(static_cast<int32_t>(word)); };
-  // For each task the offsets of its first block and its first part; then the end offsets.
+  // For each task the index of its first block among the blocks of all tasks, and that of its first
+  // part among all parts (a part is one row of one task); at the end the numbers of all blocks and
+  // of all parts.
   int64_t block = 0, part = 0;
   for (const PagedTask& task : tasks) {
     put(block);
@@ -56,8 +58,8 @@ PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> 
       parts_of_row[row].push_back(part++);
     }
   }
-  // For each row, its number and an offset into the list of part numbers that follows, where the
-  // row's own part numbers begin; then the end offset.
+  // For each row its index in q, and where its parts begin in the list of part indices that
+  // follows; at the end -1 and the length of that list.
   int64_t link = 0;
   for (const int64_t row : rows) {
     put(row);

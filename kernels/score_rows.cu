@@ -194,7 +194,8 @@ bool IsNothing(const ScoreRowsCall& call) {
   return call.tiles * call.heads * call.queries == 0 || call.keys == 0;
 }
 
-// Calls `launch` with a value of the type of p and ds, bf16 or fp16.
+// Calls `launch` with a value of the kernels' 16-bit type, bf16 or fp16: that of the softmax
+// weights p and, in the backward, of the scores' gradient ds.
 template <typename F>
 void ByNarrowType(Type type, const F& launch) {
   type == Type::kBf16 ? launch(Bf16{}) : launch(Half{});

@@ -1,10 +1,10 @@
 #ifndef MOONRING_KERNELS_SCORE_ROWS_LAUNCH_H_
 #define MOONRING_KERNELS_SCORE_ROWS_LAUNCH_H_
 
-// Converts rows of attention's products x = q . k to probabilities, and computes the gradient;
-// score_rows.h has the equations, shapes and costs. Several threads share a row. The forward reads
-// memory once and keeps the scores in shared memory, for up to kHeldScores scores; the backward is
-// elementwise.
+// Converts rows of attention's products x = q . k to softmax weights p; the backward also computes
+// the scores' gradients ds, from y = dout . v. score_rows.h has the equations, shapes and costs.
+// Several threads share a row. The forward reads memory once and keeps the scores in shared memory,
+// for up to kHeldScores scores; the backward is elementwise.
 //
 // A row of p may share memory with its row of x (and one of ds with that of y), beginning at the
 // same address: the threads of a row overwrite only numbers that all of them have read.

@@ -11,12 +11,13 @@
 //   K = max(0, mean over the group of the r of *mismatched* documents: each example's prompt with
 //       another's answer)
 //
-// K is one number per group of the step's examples (step_groups.h). It is computed from log-probs
-// of the whole step, which the caller passes to Survey() before the step's first backward, so K
-// depends on neither ranks nor packing. No gradient flows through it. LLaMA-Factory divides the ftx
-// term twice by the number of desirable examples of a micro-batch, so there it depends on how a
-// step is split into micro-batches. Here the ftx term is the sum over the desirable examples,
-// divided by the step's examples like the other terms.
+// b is beta; w+ and w- are chosen_weight and rejected_weight. K is one number per group of the
+// step's examples (step_groups.h). It is computed from log-probs of the whole step, which the
+// caller passes to Survey() before the step's first backward, so K depends on neither ranks nor
+// packing. No gradient flows through it. LLaMA-Factory divides the ftx term twice by the number of
+// desirable examples of a micro-batch, so there it depends on how a step is split into
+// micro-batches. Here the ftx term is the sum over the desirable examples, divided by the step's
+// examples like the other terms.
 //
 // Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen (b r), logps/chosen,
 // logits/chosen over the desirable examples, .../rejected over the others; logits are means over

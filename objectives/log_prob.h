@@ -14,12 +14,13 @@
 // Face's LabelSmoother, without its divisor):
 //   log p_t = (1 - e) z_t[y_t] + e mean(z_t) - logsumexp(z_t)
 //
-// W is the head [V, D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for
-// the call (a lease, base/autograd/parameter.h). The gradients of W and b are added to their
-// Parameters, not returned to autograd. Only rows with a target are projected: prompts cost
-// nothing. The matmuls run in `matmul_dtype`: logits of a bf16 matmul are rounded to bf16, as under
-// autocast, and so are the factors of the two products of a backward. Everything after the logits,
-// and the sum over tokens in W's gradient, is in fp32, or in fp64 for an fp64 matmul.
+// h_t is the hidden state of token t (D numbers), y_t its target, one of V ids. W is the head [V,
+// D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for the call (a lease,
+// base/autograd/parameter.h). The gradients of W and b are added to their Parameters, not returned
+// to autograd. Only rows with a target are projected: prompts cost nothing. The matmuls run in
+// `matmul_dtype`: logits of a bf16 matmul are rounded to bf16, as under autocast, and so are the
+// factors of the two products of a backward. Everything after the logits, and the sum over tokens
+// in W's gradient, is in fp32, or in fp64 for an fp64 matmul.
 //
 // The backward recomputes each chunk's logits. With P = exp(z - lse) - onehot(y) (smoothed alike)
 // and g the incoming gradient,

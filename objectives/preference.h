@@ -5,7 +5,9 @@
 // sums.h); the caller divides it by the number of the step's pairs.
 //
 //   loss of a pair = (L + w B) / (1 + w) + ftx * nll
-//   L    one of PreferenceLosses (preference_losses.h defines c, c', r, r' and b)
+//   L    one of PreferenceLosses (preference_losses.h)
+//   c, r log-probs of the chosen and the rejected answer under the policy: sums over their tokens,
+//        or means, as the loss requires; c', r': the same under the reference model; b: beta
 //   B    -log sigmoid(b (c - c') - m) - log sigmoid(m - b (r - r')): BCO (Jung et al. 2024, arXiv
 //        2404.04656), w = bco_weight
 //   nll  -c / predictions of the chosen answer

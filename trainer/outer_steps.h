@@ -56,9 +56,10 @@ struct OuterOptions {
 
 class OuterSteps {
  public:
-  // Begins round 0 with the present weights as x_0; they must be equal on all groups.
-  // INVALID_ARGUMENT if an option is out of range. A collective of all ranks. The states must
-  // belong to a Zero with the option `apart` (each sp group has independent states; zero.h).
+  // Begins round 0 with the present weights as x_0, the first synchronization point; they must be
+  // equal on all groups. INVALID_ARGUMENT if an option is out of range. A collective of all ranks.
+  // The states must belong to a Zero with the option `apart` (each sp group has independent states;
+  // zero.h).
   static absl::StatusOr<std::unique_ptr<OuterSteps>> Create(OuterOptions options, comm::Mesh& mesh,
                                                             std::shared_ptr<States> states);
 
@@ -78,8 +79,8 @@ class OuterSteps {
   // (the differences in transit, which are waited for). Live tensors, equal on all groups.
   absl::StatusOr<StateTensors> Save();
   // Restores the states saved by each of P ranks of a group, in rank order; P need not be the
-  // present size. If `saved` is empty, training begins with the present weights as x.
-  // INVALID_ARGUMENT if names or shapes differ.
+  // present size. If `saved` is empty, training begins with the present weights as the
+  // synchronization point x. INVALID_ARGUMENT if names or shapes differ.
   absl::Status Load(const std::vector<StateTensors>& saved);
 
   int64_t state_bytes() const;
@@ -104,7 +105,8 @@ class OuterSteps {
   // groups.
   absl::Status Send();
   absl::Status Arrive();
-  // Updates m and x of a slot. `difference` is d_t, the mean over the groups, and is overwritten.
+  // Updates a slot's momentum m and synchronization point x. `difference` is d_t, the mean over the
+  // groups of x minus the group's weights, and is overwritten.
   void Act(Slot& slot, at::Tensor difference) const;
 
   OuterOptions options_;

@@ -17,7 +17,7 @@ namespace moonring::attention {
 // the reference implementation, with materialized scores in fp64.
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
 
-// The same, with a given choice between the CUDA kernels.
+// As the function above, with a given choice between the CUDA kernels.
 std::shared_ptr<const TileRunner> ChosenTileRunner(const c10::Device& device,
                                                    const KernelChoice& choice);
 

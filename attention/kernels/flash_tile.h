@@ -7,15 +7,18 @@
 // the CPU, selected at run time.
 //
 // Rows are fp32, or bf16 where the CPU has bf16 products (HasBf16Tiles). In the latter case both
-// factors of each product are bf16 and its sums are fp32; P and dS, which are factors of products,
-// are rounded to bf16, and so is dout. Softmax, delta and all results are fp32 in both cases.
+// factors of each product are bf16 and its sums are fp32; the softmax weights P and the scores'
+// gradients dS, which are factors of products, are rounded to bf16, and so is dout, the output's
+// gradient. Softmax, delta (for each query and head, the sum of dout times the output) and all
+// results are fp32 in both cases.
 //
 // Masked query-key pairs are skipped, except for about 64 per query. Each element of a result is
 // one sum, in an order that depends only on the row's position in the tile and on the key rows, not
 // on other heads, strides or threads. NaN in the inputs of a row becomes NaN in its results. Throws
-// std::bad_alloc. Memory beyond the results, for the N keys of one kv head: in the forward N (D +
-// Dv) numbers of the rows' type and about 200 KB for the scores; in the backward N (2 D + Dv)
-// numbers of the rows' type, N (D + Dv) floats and about 500 KB for the scores.
+// std::bad_alloc. Memory beyond the results, for the N keys of one kv head (D channels in a key, Dv
+// in a value): in the forward N (D + Dv) numbers of the rows' type and about 200 KB for the scores;
+// in the backward N (2 D + Dv) numbers of the rows' type, N (D + Dv) floats and about 500 KB for
+// the scores.
 
 #include <cstdint>
 

@@ -14,10 +14,11 @@
 //             the parent
 //   window    replaces the model's sliding window; 0: no window
 //
-// Formally: number the tokens that a document shares with its ancestors (the first ancestor's
-// first), and then its own tokens, 0, 1, 2, ... This number is a token's index (`place` in the
-// code). The token at index x attends to the token at index y if y <= x and, under a window W, x -
-// W < y; or if the latter token is in the prefix of its document.
+// Formally: a document's ancestors are its parent, the parent's parent, and so on. Number the
+// tokens that a document shares with its ancestors (those of the outermost ancestor first), and
+// then its own tokens, 0, 1, 2, ... This number is a token's index (`place` in the code). The token
+// at index x attends to the token at index y if y <= x and, under a window W, x - W < y; or if the
+// latter token is in the prefix of its document.
 //
 // Lengths, targets and positions do not depend on the mask. A target inside a prefix is visible to
 // the token that predicts it: data should not have targets there. The positions (for the rotary
@@ -51,8 +52,8 @@ class Mask {
                                                             std::vector<DocumentMask> documents,
                                                             std::optional<int64_t> window = {});
 
-  // The first `tokens` tokens of an ancestor `document`, which a document attends to as preceding
-  // tokens. `place` is the place (see above) of the first of them.
+  // The first `tokens` tokens of `document`, an ancestor of a document, which attends to them as
+  // tokens before its own. `place` is the place (see above) of the first of them.
   struct Before {
     int64_t document = 0, tokens = 0, place = 0;
   };
@@ -62,7 +63,7 @@ class Mask {
     return before_[d].empty() ? 0 : before_[d].back().place + before_[d].back().tokens;
   }
   int64_t prefix(int64_t d) const { return documents_[d].prefix; }
-  // The family of document d: the index of its first ancestor, or d itself without a parent.
+  // The family of document d: the index of its outermost ancestor, or d itself without a parent.
   // Documents that attend to common keys are in one family.
   int64_t family(int64_t d) const { return before_[d].empty() ? d : before_[d].front().document; }
 

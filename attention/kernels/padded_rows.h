@@ -24,7 +24,8 @@ class PaddedRows {
   int64_t batch() const { return static_cast<int64_t>(ranges_.size()); }
   int64_t longest() const { return longest_; }
 
-  // The batch: a view of `rows` where is_run(), else a copy.
+  // The batch: a view of `rows` where is_run() (the ranges are adjacent and have one length), else
+  // a copy.
   at::Tensor Of(const at::Tensor& rows) const;
   bool is_run() const { return is_run_; }
 

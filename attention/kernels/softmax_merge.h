@@ -17,8 +17,8 @@
 //
 // Shapes, for T rows and H heads of D channels: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (a
 // part's out may be in 16 bits where the rest is fp32). Merging is in place: on the CPU in one pass
-// over A, on a GPU by a kernel (kernels). Where the kernel is not available, a merge allocates one
-// temporary of the size of A's rows.
+// over A, on a GPU by a kernel (kernels/softmax_merge.h). Where the kernel is not available, a
+// merge allocates one temporary of the size of A's rows.
 
 #include <ATen/core/Tensor.h>
 

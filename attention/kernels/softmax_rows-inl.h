@@ -129,8 +129,8 @@ inline float Soften(const Scores& scores, float* row, int64_t width, Range seen,
   return shrink;
 }
 
-// Converts one row of products Q K^T to the weights P, and one row `gradient` of dout V^T to scale
-// dZ.
+// Converts one row of products Q K^T to the softmax weights P, and one row `gradient` of dout V^T
+// to the gradient of these products.
 inline void SoftenBack(const Scores& scores, float* row, float* gradient, int64_t width, Range seen,
                        float lse, float delta) {
   const Floats f;

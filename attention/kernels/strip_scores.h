@@ -6,10 +6,12 @@
 // products. On a GPU the kernel score_rows (kernels) computes them in place; elsewhere LibTorch's
 // operators compute them, with the same equations and rounding.
 //
-// Shapes: x = q k^T and y = dout v^T [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse,
-// delta [B, H, M] in fp32; seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes per score in the
-// forward and 12 in the backward; with operators, about ten of them each way, and three times the
-// scores' memory.
+// Shapes, for B tiles of M queries and N keys and H heads: x = q k^T and y = dout v^T [B, H, M, N]
+// in fp32; the softmax weights p and the scores' gradients ds [B, H, M, N] in 16 bits; for each
+// query sum (of p over the keys), lse (log-sum-exp of the scores) and delta = dout . out [B, H, M]
+// in fp32; seen int64 [B, 4]: which keys the queries attend to (kernels/score_rows.h). Cost: fused,
+// 6 bytes per score in the forward and 12 in the backward; with operators, about ten of them each
+// way, and three times the scores' memory.
 
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +20,7 @@
 namespace moonring::attention {
 
 struct StripSoftmax {
-  at::Tensor p_BHMN;              // e^(z - max z): out is p v / sum
+  at::Tensor p_BHMN;              // e^(z - max z) for the scores z: out is p v / sum
   at::Tensor sum_BHM1, lse_BHM1;  // fp32
 };
 

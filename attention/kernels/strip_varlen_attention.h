@@ -9,11 +9,12 @@
 //   backward   x = q k^T, y = dout v^T;  p, ds;  dv += p^T dout, dq = scale ds k,
 //              dk += scale ds^T q
 //
-// Products have 16-bit factors (p and ds are rounded to 16 bits as in flash attention) and fp32
-// sums; scores, softmax, lse, sums, out and gradients are fp32. The query heads of a kv head are
-// rows of one product with its keys, which are not repeated. All kinds of tiles are supported,
-// including bands. A key or value with NaN or infinity also affects queries that do not attend to
-// it but are in the same product, since 0 times NaN is NaN.
+// p: softmax weights, before the division by their sum in the forward; ds: the scores' gradients,
+// computed from p and y. Products have 16-bit factors (p and ds are rounded to 16 bits as in flash
+// attention) and fp32 sums; scores, softmax, lse, sums, out and gradients are fp32. The query heads
+// of a kv head are rows of one product with its keys, which are not repeated. All kinds of tiles
+// are supported, including bands. A key or value with NaN or infinity also affects queries that do
+// not attend to it but are in the same product, since 0 times NaN is NaN.
 //
 // Memory beyond the results, for one strip: the scores, 4 bytes each in the forward and 8 in the
 // backward (their limit score_bytes bounds the length of a strip); copies of the strip's rows of q

@@ -60,13 +60,14 @@ int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileO
   return end;
 }
 
-// A document that a query block attends to: the block's own, or an ancestor.
+// A document that a query block attends to: the block's own, or one of its ancestors (its parent,
+// whose first tokens it shares as a prefix, the parent's parent, and so on).
 struct Reach {
   int64_t document = 0;
   int64_t tokens = 0;  // only the first `tokens` tokens may be attended to
   int64_t prefix = 0;  // all queries attend to the first `prefix` of these
-  int64_t shift = 0;   // added to a token's index, gives its place (mask.h) relative to the first
-                       // token of the queries' document
+  int64_t shift = 0;   // a token's index plus `shift` is its distance from the first token of the
+                       // queries' document, negative for tokens of an ancestor
 };
 
 // The documents that a query block attends to, in the order in which their tiles are made.

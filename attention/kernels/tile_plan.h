@@ -7,7 +7,8 @@
 // The query at token t of a document attends to the document's keys s with s <= t and, under a
 // window W, t - W < s: at most W keys, with t itself, as `sliding_window` counts in Hugging Face
 // configurations. Positions play no part: a window counts tokens in a document. A mask (mask.h)
-// allows more keys: those of tokens of ancestor documents, under the same window, and prefixes.
+// allows more keys: those of a document's ancestors (its parent, the parent's parent, and so on),
+// under the same window, and prefixes.
 //
 // Queries are cut into blocks. TileGrid::kBlocks: a block has comm::BlockSize(the document's
 // length) tokens, which depends on this length alone, so that any number of ranks makes the same
@@ -30,8 +31,8 @@
 // as for kSpans.
 //
 // Under a mask a block ends where a document's prefix ends. Each block has tiles for its document's
-// ancestors, in their order, and then for its own document. In each of these documents, it attends
-// to the whole prefix, and to the other tokens as above.
+// ancestors, from the outermost one on, and then for its own document. In each of these documents,
+// it attends to the whole prefix, and to the other tokens as above.
 //
 // Cost: O(blocks x segments), where segments are the KeySegments of the documents that a block
 // attends to.

@@ -20,13 +20,13 @@
 // rank has tokens of. All ranks compute this decision from the layout, so it is the same on every
 // rank.
 //
-// Cost for P context ranks and S tokens in one document, Nk = S Hk D e (e: bytes of an element):
-// one step with P - 1 peers for each slice of heads in the forward, two in the backward. Sent per
-// rank: at most 2 Nk (P - 1)/P in the forward, on average 3/4 of that under zigzag ownership; in
-// the backward the same for keys, and as many rows of gradients in AccumulateType. Balance of work:
-// see zigzag in comm/layout.h. Memory: the gathered keys and values for two slices of heads; in the
-// backward also their gradients in AccumulateType; with native collectives also the result of the
-// all-gather for one slice.
+// Cost for P context ranks and S tokens in one document, Nk = S Hk D e (Hk kv heads of D channels;
+// e: bytes of an element): one step with P - 1 peers for each slice of heads in the forward, two in
+// the backward. Sent per rank: at most 2 Nk (P - 1)/P in the forward, on average 3/4 of that under
+// zigzag ownership; in the backward the same for keys, and as many rows of gradients in
+// AccumulateType. Balance of work: see zigzag in comm/layout.h. Memory: the gathered keys and
+// values for two slices of heads; in the backward also their gradients in AccumulateType; with
+// native collectives also the result of the all-gather for one slice.
 
 #include <cstdint>
 

@@ -108,7 +108,8 @@ class RingPlanner {
     return segments;
   }
 
-  // Those of `keys` that context rank `reader` attends to, with their rows in the buffer of `keys`.
+  // Returns those tokens of the segments `keys` that queries of context rank `reader` attend to.
+  // Each has its row in the buffer in which the segments `keys` are stored one after another.
   std::vector<KeySegment> Seen(const std::vector<KeySegment>& keys, int reader) const {
     return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_);
   }

@@ -28,14 +28,15 @@
 // The gradients of these keys are summed within the window before they return. If each window is a
 // machine, the links between machines carry w times fewer bytes than with direct sends.
 //
-// Cost for S tokens in one document, Nk = S Hk D e (e: bytes of an element): P - 1 steps in the
-// forward, 2 (P - 1) in the backward. A ring that passes keys from neighbour to neighbour sends 2
-// Nk (P - 1)/P bytes per rank in the forward. This implementation sends on average 1/2 of that
-// under contiguous ownership and 3/4 under zigzag; a double ring sends somewhat more in total, but
-// only about 2 Nk (P/w - 1)/P of it between windows. The backward sends the same again, and as many
-// rows of gradients in AccumulateType. Balance of work: with contiguous ownership the last rank has
-// 2 - 1/P times the mean; zigzag: see comm/layout.h. Memory: two buffers of keys and values (three
-// with windows); in the backward also two of gradients in AccumulateType.
+// Cost for S tokens in one document, Nk = S Hk D e (Hk kv heads of D channels; e: bytes of an
+// element): P - 1 steps in the forward, 2 (P - 1) in the backward. A ring that passes keys from
+// neighbour to neighbour sends 2 Nk (P - 1)/P bytes per rank in the forward. This implementation
+// sends on average 1/2 of that under contiguous ownership and 3/4 under zigzag; a double ring sends
+// somewhat more in total, but only about 2 Nk (P/w - 1)/P of it between windows. The backward sends
+// the same again, and as many rows of gradients in AccumulateType. Balance of work: with contiguous
+// ownership the last rank has 2 - 1/P times the mean; zigzag: see comm/layout.h. Memory: two
+// buffers of keys and values (three with windows); in the backward also two of gradients in
+// AccumulateType.
 
 #include <cstdint>
 

@@ -89,7 +89,9 @@ class PlannedShifted final : public PlannedAttention {
   }
 
  private:
-  // The kept tensors of the first half, then those of the second half; both have equally many.
+  // Joins the tensors that the two halves of the heads keep for recompute: those of the first half,
+  // then those of the second. If both halves have heads, they keep equally many tensors, so Apart
+  // can separate them again.
   static std::vector<at::Tensor> Together(const std::array<KeptAttention, 2>& kept_of) {
     std::vector<at::Tensor> tensors;
     for (const KeptAttention& half : kept_of)

@@ -8,18 +8,19 @@
 //
 //   G = a quarter of a document's length, padded to a multiple of 8
 //   heads [0, H / 2)    groups [0, G), [G, 2 G), ...: causal attention within each group
-//   heads [H / 2, H)    the document rolled back by G / 2, then the same: groups [G / 2, 3 G / 2),
+//   heads [H / 2, H)    attention as above with groups that begin G / 2 later: [G / 2, 3 G / 2),
 //                       ..., and one that wraps around the document's end: its last G / 2 tokens,
 //                       then its first G / 2, which attend to the last ones
 //
-// H / 2 is rounded down. Positions (for the rotary embedding) are not shifted. The last group is
-// shorter where the length is not a multiple of 8; no padding tokens are added.
+// H is the number of query heads; H / 2 is rounded down. Positions (for the rotary embedding) are
+// not shifted. The last group is shorter where the length is not a multiple of 8; no padding tokens
+// are added.
 //
-// No tensor is rolled. A group is treated as a separate document. The group that wraps around is
-// two documents: the last G / 2 tokens are the parent of the first G / 2 tokens, which attend to
-// them (mask.h). So each half of the heads computes attention over documents under a mask, every
-// rank keeps its rows, and every strategy supports it. Only ranks that share a group send rows to
-// each other.
+// LLaMA-Factory shifts by rolling the tensors; here no tensor is moved. A group is treated as a
+// separate document. The group that wraps around is two documents: the last G / 2 tokens are the
+// parent of the first G / 2 tokens, which attend to them (mask.h). So each half of the heads
+// computes attention over documents under a mask, every rank keeps its rows, and every strategy
+// supports it. Only ranks that share a group send rows to each other.
 //
 // A kv head that query heads of both halves read belongs to both halves. Where kv heads of a half
 // have different numbers of query heads in this half, kv heads are repeated until the numbers are

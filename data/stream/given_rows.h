@@ -30,7 +30,10 @@ class GivenRows {
   static absl::StatusOr<GivenRows> Create(const std::optional<OrderedJson>& description,
                                           Stage stage);
 
-  // Expands the short forms of a row. INVALID_ARGUMENT if the row is of another type.
+  // Writes a row that is a list of messages or a string as the table that it is short for (see
+  // above). Without a description from the script, also writes `chosen` and `rejected` of a row
+  // with messages, if they are strings, as messages of the assistant. INVALID_ARGUMENT for a row
+  // that is neither a table, a list of messages nor a string.
   absl::StatusOr<OrderedJson> Normalize(OrderedJson row) const;
 
   // The description by which a row (after Normalize) is read; null for token ids. INVALID_ARGUMENT,

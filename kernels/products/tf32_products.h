@@ -24,7 +24,8 @@ class Tf32Products {
   Tf32Products(const Tf32Products&) = delete;
   Tf32Products& operator=(const Tf32Products&) = delete;
 
-  // Whether matmuls currently use TF32, because of a scope or for another reason.
+  // Whether LibTorch's fp32 matmuls on a GPU may use TF32 now, whether a scope or other code has
+  // set this.
   static bool AreOn();
 
  private:

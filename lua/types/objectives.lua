@@ -359,9 +359,10 @@ function Preference:close() end
 ---@class moonring.Kto
 local Kto = {}
 
---- Receives the log-probs of the whole step's documents with another row's answer, which are the
---- same on every rank, and computes the KL term of each group.
----@param policy moonring.Tensor [examples of the step], in the step's order
+--- Computes the KL term of each group, from log-probs of documents that combine the prompt of an
+--- example with the answer of another one. The log-probs must be the same on every rank.
+---@param policy moonring.Tensor [examples of the step], in the step's order: for each example the
+---   sum of the log-probs of the document with its prompt
 ---@param reference moonring.Tensor the same values of the reference model
 ---@param group integer number of examples in a group
 ---@return table<string, number[]> metrics "kl" as {sum, count}, over the groups

@@ -10,10 +10,11 @@
 // example an answer, from the state at its prompt's end).
 //
 // Stored per sequence and layer: the last W - 1 input rows of the convolution, with zeros before
-// the first token, and the state of the delta rule; together (W - 1) C + H d_v d_k numbers. Slots
-// of closed sequences are reused. Sequences with one new row are computed together by one step of
-// the recurrence (delta_recurrence.h), the others together in chunks (delta_rule.h). No autograd
-// graph is recorded.
+// the first token, and the state of the delta rule; together (W - 1) C + H d_v d_k numbers (W taps,
+// C channels, H value heads with a state of d_v x d_k each). A closed sequence's slot, its row in
+// these tensors, is reused. Sequences with one new row are computed together by one step of the
+// recurrence (delta_recurrence.h), the others together in chunks (delta_rule.h). No autograd graph
+// is recorded.
 //
 // Throws (TORCH_CHECK) where calls are inconsistent with earlier ones.
 
@@ -29,7 +30,7 @@ namespace moonring::mixers {
 
 class BatchMixing : public PlannedMixing {
  public:
-  // Opens a sequence without tokens. Returns its id, an index among all slots.
+  // Opens a sequence without tokens. Returns its id, the index of its slot.
   int64_t Open();
   // Opens a sequence that continues from the state of `sequence`.
   int64_t Fork(int64_t sequence);

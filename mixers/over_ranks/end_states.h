@@ -2,8 +2,8 @@
 #define MOONRING_MIXERS_OVER_RANKS_END_STATES_H_
 
 // PlannedMixing (planned_mixing.h) over ranks that also gives every rank the state at each
-// document's end: the last W - 1 input rows of the convolution, and the state of the delta rule.
-// Decoding continues from these states (batch_mixing.h).
+// document's end: the last W - 1 input rows of the convolution (W: its taps), and the state of the
+// delta rule. Decoding continues from these states (batch_mixing.h).
 //
 // Outputs are those of the wrapped mixing object. In addition, each rank computes for each of its
 // spans (contiguous runs of a document's tokens) the map from the state before the span to the
@@ -12,8 +12,9 @@
 // object's strategy.
 //
 // Extra cost: the convolution of this rank's rows once more, the maps (each costs as much as a scan
-// for d_v + d_k value channels), and an AllGather of H d_k (d_k + d_v) numbers per span. It is used
-// once per prompt and records no autograd graph.
+// for d_v + d_k value channels), and an AllGather of H d_k (d_k + d_v) numbers per span (H value
+// heads; d_k and d_v channels of a key and a value). It is used once per prompt and records no
+// autograd graph.
 
 #include <functional>
 #include <memory>

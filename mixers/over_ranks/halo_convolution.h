@@ -6,7 +6,8 @@
 // rows (W: the number of taps) of the same document, called the halo, from the rank or ranks that
 // have them. In the backward the gradients of these rows are sent back.
 //
-// If a document continues a parent (generations.h), its halo has the parent's last rows.
+// If a document continues a parent (a shared prefix that is a document of its own, generations.h),
+// the halo of its first span has the parent's last rows.
 //
 // Works for any layout: a document is cut only at multiples of at least 64 tokens, so halos of a
 // few rows are always fewer bytes than an exchange of all rows by channels. Cost: one exchange each

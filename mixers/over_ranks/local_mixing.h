@@ -2,7 +2,8 @@
 #define MOONRING_MIXERS_OVER_RANKS_LOCAL_MIXING_H_
 
 // PlannedMixing (planned_mixing.h) on one rank that has whole documents, without communication.
-// Documents may continue a parent (generations.h).
+// Documents may continue a parent, a shared prefix that is stored as a separate document
+// (generations.h).
 
 #include <optional>
 #include <vector>

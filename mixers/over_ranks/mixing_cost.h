@@ -11,16 +11,19 @@
 //       + bytes / bytes per second + steps of exchanges x seconds per step
 //
 //   heads  all tokens, for the heads of the rank with the most heads; rows are sent
-//   spans  a rank's tokens, for all heads; the same again to compute the map (span.h) of each span
-//          that has neighbours on both sides; 2 d_k^2 (d_k + d_v) flops per head to compose two
-//          maps; maps are sent
+//   spans  a rank's tokens, for all heads; for each span (a contiguous run of a document's tokens
+//          on a rank) that does not begin its document, as much as its forward once more for its
+//          contribution to the initial state's gradient, and again, unless it ends its document,
+//          for the map by which it changes the state (span.h); 2 d_k^2 (d_k + d_v) flops per head
+//          to compose two maps; maps are sent
 //   relay  a rank's tokens, for all heads, after the state before them has arrived. Ranks work in
 //          rounds (relay_schedule.h), each rank as early as possible
 //
 // The rule is assumed to have 2 (64 (3 d_k + 2 d_v) + 3 d_k d_v + 64^2 / 3) flops per token and
-// value head in the forward, and three times that in the backward (delta_chunks.h). Where heads are
-// processed in groups (relay_schedule.h, or TilesOf in packed_heads.h), the chunks are scanned once
-// for each group. The convolution costs the same in all strategies.
+// value head in the forward (d_k and d_v: channels of a key and of a value), and three times that
+// in the backward (delta_chunks.h). Where heads are processed in groups (relay_schedule.h, or
+// TilesOf in packed_heads.h), the chunks are scanned once for each group. The convolution costs the
+// same in all strategies.
 //
 // The machine's speeds are constants (MachineModel) that are not measured in the run: the choice
 // must be the same on every rank and in every run, so it depends only on the layout, the sizes and

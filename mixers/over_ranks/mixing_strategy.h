@@ -5,11 +5,12 @@
 // where a micro-batch's tokens are distributed over a group of ranks.
 //
 //   heads  rows travel; each rank has some heads of all rows          heads_mixing.h
-//   spans  maps of states travel at once; each rank keeps its rows    spans_mixing.h
+//   spans  spans' maps travel, all at once; each rank keeps its rows  spans_mixing.h
 //   relay  states travel from rank to rank; each rank keeps its rows  relay_mixing.h
 //   auto   the one with the least predicted time                      mixing_cost.h
 //
-// A single rank mixes locally under any of them (local_mixing.h).
+// A span is a contiguous run of a document's tokens on one rank; its map is how it changes the
+// recurrent state (span.h). With any strategy, a single rank communicates nothing (local_mixing.h).
 
 #include <optional>
 #include <string_view>

@@ -22,8 +22,8 @@ namespace moonring::mixers {
 //
 //   [q | k | v] = convolution(x);   out = rule(q, k, v, g, beta) + skip v
 struct DeltaCall {
-  at::Tensor x_TC;     // [T_local, C], C = 2 Hk d_k + H d_v: channels of q, then k, then v, by
-                       // heads
+  at::Tensor x_TC;     // [T_local, C], C = 2 Hk d_k + H d_v: channels of q, then k (Hk heads of d_k
+                       // each), then v (H heads of d_v), by heads
   at::Tensor taps_CW;  // undefined: there is no convolution, and x is [q | k | v]
   at::Tensor bias_C;   // of the convolution; may be undefined
   at::Tensor g;        // logarithm of the decay, fp32 or fp64: [T_local, H] or [T_local, H, d_k]

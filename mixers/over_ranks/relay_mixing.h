@@ -13,17 +13,18 @@
 //   backward  in reverse, with gradients of states
 //
 // Works for any layout: with zigzag a rank has several spans of a document, so the state passes
-// through this rank several times. Where documents continue a parent (generations.h), parents are
-// computed before the documents that continue them, one generation after another.
+// through this rank several times. Where documents continue a parent (a shared prefix), parents are
+// computed before the documents that continue them, one generation after another (the documents
+// with equally many ancestors, generations.h).
 //
 // Documents that are whole on one rank are computed there at any time, for example while the rank
 // waits for the first state of a cut document. If no document is cut, nothing is communicated.
 //
-// Cost: 1 / P of the arithmetic of one rank; the time is (groups + spans - 1) / groups times as
-// long, since the pipeline must fill (groups: number of head groups, spans: number of a document's
-// spans). Each span except a document's last one sends its state, H d_k d_v numbers
-// (delta_inputs.h), each way, for any number of tokens: the fewest bytes of all strategies, in the
-// most steps. Saved for the backward: as in delta_rule.h.
+// Cost for P ranks: 1 / P of the arithmetic of one rank; the time is (groups + spans - 1) / groups
+// times as long, since the pipeline must fill (groups: number of head groups, spans: number of a
+// document's spans). Each span except a document's last one sends its state, H d_k d_v numbers (H
+// value heads; d_k and d_v channels of a key and a value), each way, for any number of tokens: the
+// fewest bytes of all strategies, in the most steps. Saved for the backward: as in delta_rule.h.
 
 #include <memory>
 #include <vector>
@@ -49,8 +50,7 @@ class RelayMixing : public PlannedMixing {
   class Relay;
   std::shared_ptr<comm::Communicator> group_;
   Generations generations_;
-  std::vector<std::shared_ptr<const Relay>> relays_;  // one object per generation of documents
-                                                      // (generations.h)
+  std::vector<std::shared_ptr<const Relay>> relays_;  // one object per generation
   HaloConvolution convolution_;
 };
 

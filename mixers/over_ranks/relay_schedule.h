@@ -1,8 +1,9 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_RELAY_SCHEDULE_H_
 #define MOONRING_MIXERS_OVER_RANKS_RELAY_SCHEDULE_H_
 
-// The schedule of relay mixing (relay_mixing.h): which span of a cut document is computed for which
-// heads in which round, and what is sent after each round.
+// The schedule of relay mixing (relay_mixing.h): which span of a cut document (a contiguous run of
+// its tokens on one rank) is computed for which heads in which round, and what is sent after each
+// round.
 //
 //   in round t the span at index i of its document is computed for group t - i of the heads, if
 //   such a group exists; after the round the state of these heads is sent to the span at index i +

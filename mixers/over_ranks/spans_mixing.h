@@ -1,8 +1,9 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
 
-// PlannedMixing (planned_mixing.h) over ranks by spans: each rank computes its own rows. Only
-// recurrent states, and the maps by which spans change the state (span.h), are communicated.
+// PlannedMixing (planned_mixing.h) over P ranks by spans: each rank computes its own rows, which
+// form spans (contiguous runs of a document's tokens). Only recurrent states are communicated, and
+// the maps S -> S A + B by which spans change a state S (span.h).
 //
 //   forward   1. the convolution by halos (halo_convolution.h); 2. spans that begin their document
 //             are computed, with their final states; 3. the map (A, B) of each other span is
@@ -14,9 +15,10 @@
 //             final state; then the rule's backward runs once. No gradient goes through A: the
 //             rule's own backward computes the inputs' gradient by way of the span's final state
 //
-// Where documents continue a parent (generations.h), parents are computed before the documents that
-// continue them, one generation after another. In the backward a parent's final state has a
-// gradient, with which the scan over the parent's spans begins.
+// Where documents continue a parent (a shared prefix), parents are computed before the documents
+// that continue them, one generation after another (the documents with equally many ancestors,
+// generations.h). In the backward a parent's final state has a gradient, with which the scan over
+// the parent's spans begins.
 //
 // Works for any layout: with zigzag a rank has several spans of a document. If no document is cut,
 // nothing is communicated, and the computation is that of local_mixing.h.
@@ -51,7 +53,7 @@ class SpansMixing : public PlannedMixing {
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
 
  private:
-  // A generation's spans on this rank.
+  // This rank's spans (contiguous runs of a document's tokens) of the documents of one generation.
   struct Spans {
     std::vector<int64_t> lengths;
     std::shared_ptr<const SpanChains> chains;
@@ -65,7 +67,7 @@ class SpansMixing : public PlannedMixing {
 
   std::shared_ptr<comm::Communicator> group_;
   Generations generations_;
-  std::vector<Spans> spans_;  // one entry per generation of documents (generations.h)
+  std::vector<Spans> spans_;  // one entry per generation
   HaloConvolution convolution_;
 };
 

@@ -4,9 +4,10 @@
 // The chunked form of the gated delta rule (delta_inputs.h). Documents are divided into chunks of C
 // tokens, which form a grid (document_chunks.h). No autograd graph is recorded.
 //
-// Consider a chunk whose initial state is M. Let G_i = g_1 + ... + g_i, and let `key` and `query`
-// be the matrices of decayed_scores.h, for q times scale. The value that token i writes to the
-// state is u_i, a row of U:
+// Consider a chunk with the queries, keys and values Q, K and V, the step sizes beta, the
+// logarithms of decays g, the initial state M, the final state M+ and the outputs O. Let G_i = g_1
+// + ... + g_i, and let `key` and `query` be the matrices of decayed_scores.h, for q times scale.
+// The value that token i writes to the state is u_i, a row of U:
 //
 //   (I + Diag(beta) key) U = Diag(beta) (V - K' M^T),   K' = K exp(G)
 //   O  = Q' M^T + query U,                              Q' = Q exp(G)

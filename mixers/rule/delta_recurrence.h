@@ -4,8 +4,8 @@
 // The gated delta rule (delta_inputs.h) token by token, composed of LibTorch's differentiable
 // operators: for decoding steps, and as a reference for delta_rule.h.
 //
-// Cost of a step: 6 H d_v d_k flops (letters: delta_inputs.h) and one pass over the state for each
-// document.
+// Cost of a step: 6 H d_v d_k flops (H value heads with a state of d_v x d_k each) and one pass
+// over the state for each document.
 
 #include <vector>
 

@@ -10,10 +10,11 @@
 // state of the next, the result is that of the whole document, up to rounding.
 //
 // Saved for the backward: the inputs and one state per chunk, ceil(T / 64) H d_v d_k numbers in
-// fp32. Everything inside chunks is recomputed. A limited number of heads and chunks is processed
-// at a time, so that working memory is bounded for any length (TilesOf, packed_heads.h): the
-// backward needs about thirty tensors of the maximal size set there. Runs on any device that
-// LibTorch supports; a GPU uses kernels (fused_delta.h).
+// fp32 for T tokens and H value heads with a state of d_v x d_k each. Everything inside chunks is
+// recomputed. A limited number of heads and chunks is processed at a time, so that working memory
+// is bounded for any length (TilesOf, packed_heads.h): the backward needs about thirty tensors of
+// the maximal size set there. Runs on any device that LibTorch supports; a GPU uses kernels
+// (fused_delta.h).
 //
 // Throws (TORCH_CHECK) where shapes, dtypes or devices do not match. Source: Yang et al.,
 // arXiv:2406.06484, arXiv:2412.06464.

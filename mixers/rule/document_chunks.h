@@ -9,8 +9,8 @@
 // first documents of the previous round. A scan over the rounds therefore processes all documents
 // of a round in parallel, as slices of tensors.
 //
-// Packed form: [T, H, X] -> [N, H, C, X], where N is the number of chunks of all documents: at most
-// T / C + documents.
+// Packed form: [T, H, X] -> [N, H, C, X] for T tokens and H heads of X numbers, where N is the
+// number of chunks of all documents: at most T / C + documents.
 //
 // Part() returns a grid of some consecutive rounds only, so that a long stream can be processed
 // part by part. A part reads and writes only its own tokens of a tensor [T, H, X]. Its documents

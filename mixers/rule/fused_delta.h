@@ -4,8 +4,11 @@
 // The computations of delta_chunks.h and span.h on a GPU. LibTorch's operators compute products
 // over all chunks and heads. Kernels compute the other steps: packing with norms and decays, scores
 // and their inverse, the scan, gradients and unpacking (kernels/delta_pack.h, delta_scores.h,
-// delta_scan.h). All numbers are in fp32. The equations are those of delta_chunks.h, but the system
-// is solved by a matrix inverse that also includes beta:
+// delta_scan.h). All numbers are in fp32. The equations are those of delta_chunks.h, but the
+// triangular system for U, the values that a chunk writes to the state, is solved by a matrix
+// inverse that also includes beta, the step sizes. (key: the decayed products of the chunk's keys;
+// V: its values; K': its keys, decayed from the chunk's start; M: the state before it; W: what M is
+// multiplied by in U.)
 //
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);
 //   W = inverse Diag(beta) K'

@@ -6,12 +6,13 @@
 // its first convolution outputs read its parent's last rows. In the backward the parent's final
 // state and last rows get the sum of the gradients from all documents that continue it.
 //
-// Documents of generation 0 have no parent; parents of generation g + 1 are in generation g. A
-// generation is computed after the previous one, whose final states it needs; its documents are
-// computed in parallel. So a shared prompt and its answers take two consecutive runs of the delta
-// rule. Where documents are distributed over ranks, a parent's final state is sent from the rank
-// that has its end to the ranks where its children begin: H d_k d_v numbers for each child that
-// begins on another rank.
+// A document's ancestors are its parent, the parent's parent, and so on; its generation is their
+// number: documents of generation 0 have no parent, and parents of generation g + 1 are in
+// generation g. A generation is computed after the previous one, whose final states it needs; its
+// documents are computed in parallel. So a shared prompt and its answers take two consecutive runs
+// of the delta rule. Where documents are distributed over ranks, a parent's final state is sent
+// from the rank that has its end to the ranks where its children begin: H d_k d_v numbers (H value
+// heads; d_k and d_v channels of a key and a value) for each child that begins on another rank.
 
 #include <cstdint>
 #include <functional>
@@ -34,7 +35,7 @@ std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
                                    const std::vector<comm::Parent>& parents);
 
 // The `taps` - 1 rows before a span that a convolution reads, in order: rows of the span's document
-// and, where these are too few, of its ancestors.
+// and, where these are too few, of its parent, the parent's parent, and so on.
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents);
 

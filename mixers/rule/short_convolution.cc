@@ -48,12 +48,15 @@ at::Tensor Fill(const Extended& extended, const at::Tensor& x_TC, const at::Tens
   return filled;
 }
 
-// The rows that a tap reads: row i of the result belongs to row i + W - 1 of `filled`.
+// The rows that a tap reads: row i of the result is what it reads for row i + W - 1 of `filled`,
+// where W is the number of taps.
 at::Tensor Tap(const Extended& extended, const at::Tensor& filled, int64_t tap) {
   return filled.narrow(0, tap, extended.rows - extended.taps + 1);
 }
 
-// z (short_convolution.h) of the documents' rows, without the rows of the halo.
+// Returns the convolution before SiLU, for the documents' own rows: for each row the sum over the
+// taps of weight times the row that the tap reads, plus the bias. Rows of the halo (earlier rows of
+// a document, from another rank or call) are read but get no result.
 at::Tensor Convolve(const Extended& extended, const at::Tensor& filled, const at::Tensor& weight_CW,
                     const at::Tensor& bias_C) {
   const at::Tensor last = Tap(extended, filled, extended.taps - 1);

@@ -21,10 +21,11 @@
 //
 // If a document starts in the span, the state before the span has no effect: A = 0.
 //
-// Shapes: A [H, d_k, d_k], B [H, d_v, d_k], fp32 (fp64 for fp64): H d_k (d_k + d_v) numbers per
-// span. Cost: a map costs as much as ScanChunks for d_v + d_k value channels without output; a
-// composition 2 H d_k^2 (d_k + d_v) flops. A is a state that starts as the identity matrix and to
-// which v = 0 is written, so one scan computes A and B together.
+// Shapes, for H value heads, keys of d_k and values of d_v channels: A [H, d_k, d_k], B [H, d_v,
+// d_k], fp32 (fp64 for fp64): H d_k (d_k + d_v) numbers per span. Cost: a map costs as much as
+// ScanChunks (delta_chunks.h) for d_v + d_k value channels without output; a composition 2 H d_k^2
+// (d_k + d_v) flops. A is a state that starts as the identity matrix and to which v = 0 is written,
+// so one scan computes A and B together.
 
 #include <vector>
 

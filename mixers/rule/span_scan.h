@@ -1,9 +1,9 @@
 #ifndef MOONRING_MIXERS_RULE_SPAN_SCAN_H_
 #define MOONRING_MIXERS_RULE_SPAN_SCAN_H_
 
-// Computes the initial state of each span of a document whose spans are on several ranks: an
-// exclusive prefix scan over the spans' maps (span.h). The order is that of the document or, for
-// gradients, from its last span to its first.
+// Computes the initial state of each span (a contiguous run of a document's tokens) of a document
+// whose spans are on several ranks: an exclusive prefix scan over the spans' maps (span.h). The
+// order is that of the document or, for gradients, from its last span to its first.
 //
 //   1. span i sends its map to span i + 1;
 //   2. then, for d = 1, 2, 4, ...: span i, which has the product of the maps of [i - d, i), sends
@@ -14,9 +14,9 @@
 // sent. For n <= 4 these are as many bytes as if each span sent its map to all later ones, and
 // fewer for larger n.
 //
-// Numbers, with the letters of delta_inputs.h: H d_k (d_k + d_v) in a map, H d_k d_v in a state, in
-// fp32 (fp64 for fp64). All documents share the same exchanges; ranks without a span of a cut
-// document make none.
+// Numbers, for H value heads, keys of d_k and values of d_v channels: H d_k (d_k + d_v) in a map, H
+// d_k d_v in a state, in fp32 (fp64 for fp64). All documents share the same exchanges; ranks
+// without a span of a cut document make none.
 
 #include <memory>
 #include <vector>

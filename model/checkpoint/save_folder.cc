@@ -62,8 +62,8 @@ void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
     return;
   }
   if (config.rotaries[0].kind == RopeKind::kLongRope) {
-    // Transformers 4's Phi-3 config expects `type` and the two lists in rope_scaling, and the
-    // context length at the top level.
+    // Transformers 4's config of Phi-3 expects only `type` and the two lists long_factor and
+    // short_factor in rope_scaling. It reads the original context length at the top level.
     constexpr char kContext[] = "original_max_position_embeddings";
     if (scaling.contains(kContext) && !json.contains(kContext)) json[kContext] = scaling[kContext];
     scaling.erase(kContext);

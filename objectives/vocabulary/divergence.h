@@ -34,8 +34,8 @@ struct ReferenceHead {
 // Rows without a target are ignored in both models. options.vocabulary restricts the ids of both
 // models, for example where one of them has padding rows beyond the tokenizer's ids. If this option
 // is 0 and the vocabularies' sizes differ, it throws. Cost: that of LossOfRows, and 2NVD' flops in
-// the forward and in the backward (D': the reference's width). Logits of both models count in
-// chunk_bytes.
+// the forward and in the backward (N rows with a target, V ids; D': the width of the reference's
+// hidden states). Logits of both models count in chunk_bytes.
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
                            const std::shared_ptr<base::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceHead& reference,

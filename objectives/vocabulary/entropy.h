@@ -1,7 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
 
-// The entropy of each next-token distribution over the whole vocabulary, in nats.
+// The entropy H_t of each next-token distribution p_t over the whole vocabulary, in nats, from the
+// logits z_t of token t.
 //
 //   p_t = softmax(z_t / temperature)        H_t = -sum_v p_tv log p_tv
 //   dH/dz_v = -p_v (log p_v + H) / temperature

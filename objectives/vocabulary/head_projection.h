@@ -6,13 +6,13 @@
 //
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //
-// W is the head [V, D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for
-// the call (a lease, base/autograd/parameter.h). The gradients of W and b are added to their
-// Parameters, not returned to autograd. All three matmuls run in matmul_dtype: logits of a bf16
-// matmul are rounded to bf16, as under autocast, and so are G and f h before they are multiplied.
-// Scores, and the sum over tokens in W's gradient, are in fp32, or in fp64 for an fp64 matmul.
-// Callers that can process bf16 may read the bf16 result of the matmul itself (ScoresAsMade), and
-// pass G in bf16.
+// h_t is the hidden state of token t (D numbers); its logits are z_t (V numbers). W is the head [V,
+// D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for the call (a lease,
+// base/autograd/parameter.h). The gradients of W and b are added to their Parameters, not returned
+// to autograd. All three matmuls run in matmul_dtype: logits of a bf16 matmul are rounded to bf16,
+// as under autocast, and so are G and f h before they are multiplied. Scores, and the sum over
+// tokens in W's gradient, are in fp32, or in fp64 for an fp64 matmul. Callers that can process bf16
+// may read the bf16 result of the matmul itself (ScoresAsMade), and pass G in bf16.
 //
 // With G = dL/ds [rows, V] and a factor f_t per row,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t

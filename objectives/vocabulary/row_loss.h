@@ -9,12 +9,12 @@
 // 0. Each rank computes its own rows without communication, so under sequence parallelism the
 // ranks' results together are those of a single rank.
 //
-// Cost for N rows: 2NVD flops forward, 6NVD backward (4NVD for a frozen head), of which 2NVD are
-// the recomputed logits. Where all rows are one chunk, the forward computes the gradient of its
-// logits and saves it for the backward instead. Memory beyond the results: chunk_bytes; in the
-// backward one [V, D] buffer for the head's gradient; and the head in matmul_dtype where it is
-// stored in another dtype. On a GPU the intermediate results of a whole chunk exist at once and
-// count in chunk_bytes.
+// Cost for N rows with a target, V ids and hidden states of D numbers: 2NVD flops forward, 6NVD
+// backward (4NVD for a frozen head), of which 2NVD are the recomputed logits. Where all rows are
+// one chunk, the forward computes the gradient of its logits and saves it for the backward instead.
+// Memory beyond the results: chunk_bytes; in the backward one [V, D] buffer for the head's
+// gradient; and the head in matmul_dtype where it is stored in another dtype. On a GPU the
+// intermediate results of a whole chunk exist at once and count in chunk_bytes.
 
 #include <cstdint>
 #include <functional>

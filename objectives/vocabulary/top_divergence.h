@@ -3,9 +3,9 @@
 
 // The divergence (row_divergence.h) of the policy from a reference model of which only the K most
 // likely ids of each token are known; they were stored earlier (top_log_probs.h). The distributions
-// are over these K outcomes, or over K + 1 outcomes, where the last is all other ids. The outcomes'
-// logits are a_k = z[id_k] / temperature and, for the rest, a_rest = logsumexp of the other z /
-// temperature. With G the divergence's gradient with respect to a,
+// are over these K outcomes, or over K + 1 outcomes, where the last is all other ids. With the
+// policy's logits z, the outcomes' logits are a_k = z[id_k] / temperature and, for the rest, a_rest
+// = logsumexp of the other z / temperature. With G the divergence's gradient with respect to a,
 //
 //   dz[id_k] = G_k / temperature        dz_v = G_rest exp(z_v / temperature - a_rest) / temperature
 

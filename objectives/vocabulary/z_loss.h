@@ -1,8 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
 
-// z-loss: penalizes the drift of logits away from being log-probs (PaLM: Chowdhery et al. 2022,
-// arXiv 2204.02311, section 5, which adds 1e-4 of it to the loss):
+// z-loss Z_t of the logits z_t of token t: penalizes the drift of logits away from being log-probs
+// (PaLM: Chowdhery et al. 2022, arXiv 2204.02311, section 5, which adds 1e-4 of it to the loss):
 //
 //   Z_t = logsumexp(z_t)^2        dZ/dz_v = 2 logsumexp(z_t) softmax(z_t)_v
 

@@ -127,9 +127,10 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
        [](int rank) {
          if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
        }},
-      // The other ranks (victims) detect that rank 2 fails, and end before rank 2 itself ends. The
-      // first victim ends when all ranks are ready: from then on the launcher waits for a limited
-      // time, in which no process should still have to start.
+      // Rank 2 fails by itself; the other ranks (victims) report that it is gone, and end before it
+      // ends. No victim ends before all ranks have started: once one rank has ended, the launcher
+      // waits only some seconds for the messages of the others, too short a time if a rank had yet
+      // to start.
       {"victims first",
        [](int rank) {
          if (rank != 2) {

@@ -349,9 +349,12 @@ TEST(MixingEstimateTest, CountsTheWorkOfTheLastRank) {
   EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kHeads, {3, 6, 32, 48, 4, false, 2, 4}),
                    4 * 1024 * 2 * token)
       << "the fullest rank has two of six heads";
-  // Eight groups of one key head each: 3 more rounds.
+  // Each of the 8 key heads is a group. They pass through the spans of 4 ranks in 8 + 4 - 1 = 11
+  // rounds, 3 more than the 8 in which a rank computes its share.
   EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kRelay, sizes), all / 4 * 11 / 8);
-  // The maps in both directions, and the composed maps of the ranks between the ends.
+  // In units of the rule's forward, a rank's share costs 4 (forward 1, backward 3). On a rank
+  // between the first and the last, its map and its contribution to the initial state's gradient
+  // cost 1 each: 6 in all. In each direction maps are also composed.
   const double composed = 3 * (2.0 * 16 * 32 * 32 * (32 + 48));
   EXPECT_GT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4);
   EXPECT_LT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4 + 2 * composed);

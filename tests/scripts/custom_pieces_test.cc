@@ -268,7 +268,8 @@ TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
                          HasSubstr("), is adamw.lua (sha1 "))));
 }
 
-// Ranks are started one by one, with different files.
+// Ranks that are started one by one, as on several machines, may have files of different names, but
+// the contents must be equal.
 TEST_F(CustomPiecesTest, RanksMustHaveOneFile) {
   Write("a.lua", kAdamW);
   Write("same.lua", kAdamW);

@@ -23,9 +23,10 @@ const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std
                        [&](const auto& each) { return each.name == name; });
 }
 
-// Returns true for one case of each kind: sums over tokens and over documents (custom ones too,
-// which are compared with the built-in ones), sums over documents under masks, scores, and KTO's
-// sums over a group of examples.
+// Returns true for one case of each kind of objective: custom losses of tokens (sft_own) and of
+// pairs (dpo_own), which are also compared with the built-in ones of the same formula; the two with
+// a mask (sft_prefix, dpo_branch); a reward model's scores (rm); and KTO, whose loss depends on a
+// whole group of examples (kto_lora).
 bool IsRepresentative(const std::string& name) {
   return IsAmong(name, {"sft_own", "sft_prefix", "dpo_own", "dpo_branch", "rm", "kto_lora"});
 }

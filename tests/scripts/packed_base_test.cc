@@ -177,8 +177,8 @@ TEST_F(PackedBaseTest, ExportAndProbeAgree) {
   EXPECT_GT(packed.at("grad_norm_total").get<double>(), 0);
 }
 
-// Training over the quantized blocks of a GGUF file (Q4_1, Q8_0, ...) equals training over the same
-// file read as fp32; DPO's reference is the base without its adapter.
+// Training an adapter of a base model whose weights stay as the quantized blocks of a GGUF file
+// (Q4_1, Q8_0, ...) gives the same results as with the file's weights dequantized to fp32.
 TEST_F(PackedBaseTest, BlocksOfAGgufFile) {
   const std::vector<std::string> keys = {"model_name_or_path=builtin:smollm2", "max_steps=1",
                                          "cutoff_len=32", "per_device_train_batch_size=1",
@@ -190,6 +190,8 @@ TEST_F(PackedBaseTest, BlocksOfAGgufFile) {
   EXPECT_TRUE(got.adapter == want.adapter);
 }
 
+// DPO's reference model is the quantized base without the adapter, or a ref_model that may be
+// quantized independently of the policy.
 TEST_F(PackedBaseTest, TheReferenceIsTheBase) {
   Unpack("nf4", kNf4);
   std::string rows;

@@ -57,7 +57,8 @@ class PlanTest : public Workplace {
           "ulysses\n");
   }
 
-  // Returns the size that the output has for one part of the memory.
+  // Returns the size in the output's line for one use of memory ("weights", "optimizer", ...), or
+  // "none" if there is no such line.
   static std::string Part(const std::string& text, const std::string& part) {
     std::smatch found;
     return std::regex_search(text, found, std::regex("\n  " + part + " +([0-9.]+ [MG]iB)  "))

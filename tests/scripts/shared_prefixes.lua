@@ -82,7 +82,8 @@ end
 
 local KEPT = reference.kept { { -200, -90 }, { -100, -290 }, { -20, -11 }, { -15, 0 } }
 
--- Returns an objective of each token's log-prob, weighted by its answer.
+-- Returns an objective that sums the log-probs of all tokens, each with the weight of its answer: a
+-- number from -2 to 2 that depends on the answer's index in the step.
 local function weighted()
   return {
     level = "token",
@@ -96,7 +97,8 @@ local function weighted()
   }
 end
 
--- Returns an objective of each answer's mean log-prob, weighted.
+-- Returns an objective that sums e^(mean log-prob) over the answers, each with a weight from -2 to
+-- 2 that depends on its index in the step.
 local function by_answer()
   return {
     level = "sequence",

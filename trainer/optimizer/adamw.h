@@ -6,10 +6,11 @@
 //   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// m and v are fp32 (fp64 for an fp64 weight), or stored in bf16 or 8 bits between steps (moment.h).
-// A bf16 weight is updated in fp32 and rounded once, at the end. Biases and norms, recognized by
-// name (trainer/optimizer/weight_decay.h), are not decayed; LoRA+'s parameters use lr times its
-// ratio (trainer/optimizer/lora_plus.h).
+// w: weight, g: gradient, b1 and b2: the betas; m and v: first and second moment. m and v are fp32
+// (fp64 for an fp64 weight), or stored in bf16 or 8 bits between steps (moment.h). A bf16 weight is
+// updated in fp32 and rounded once, at the end. Biases and norms, recognized by name
+// (trainer/optimizer/weight_decay.h), are not decayed; LoRA+'s parameters use lr times its ratio
+// (trainer/optimizer/lora_plus.h).
 //
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorized step). Memory: 8 bytes per element
 // from the first step on, plus the largest bf16 parameter in fp32 during its update. All weights

@@ -1,9 +1,10 @@
 #ifndef MOONRING_TRAINER_OPTIMIZER_SGD_H_
 #define MOONRING_TRAINER_OPTIMIZER_SGD_H_
 
-// Plain gradient descent: w <- w (1 - lr * decay) - lr * g, without momentum or state. A bf16
-// weight is updated in fp32 and rounded once. With lr 1, no decay and no clipping, (w0 - w1) is the
-// gradient; a wrong constant factor of the gradient is visible then, while AdamW would hide it.
+// Plain gradient descent: w <- w (1 - lr * decay) - lr * g, without momentum or state (w: weight,
+// g: gradient). A bf16 weight is updated in fp32 and rounded once. With lr 1, no decay and no
+// clipping, (w0 - w1) is the gradient; a wrong constant factor of the gradient is visible then,
+// while AdamW would hide it.
 
 #include <memory>
 #include <tuple>

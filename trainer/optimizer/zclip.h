@@ -11,8 +11,8 @@
 //                                            the mean); otherwise g
 //   mu <- a mu + (1 - a) g*,  sigma^2 <- a sigma^2 + (1 - a) (g* - mu)^2      with the new mu
 //
-// The first kWarmup norms are only collected; their mean and variance initialize mu and sigma^2. A
-// fixed max_grad_norm can be applied in addition.
+// a is kSmoothing. The first kWarmup norms are only collected; their mean and variance initialize
+// mu and sigma^2. A fixed max_grad_norm can be applied in addition.
 
 #include <string>
 #include <vector>

@@ -2,7 +2,8 @@
 #define MOONRING_TRAINER_RULES_ADAFACTOR_H_
 
 // Adafactor (Shazeer, Stern 2018, arXiv 1804.04235): second moments are stored as means of rows and
-// of columns. Two forms (step t = 1, 2, ..; b = 1 - t^-decay):
+// of columns. Two forms (w: weight, g: gradient, u: update; r, c: the means; step t = 1, 2, ..; b =
+// 1 - t^-decay):
 //
 //   kTransformers   Transformers' Adafactor with the Trainer's settings (scale_parameter and
 //                   relative_step off); eps = 1e-30

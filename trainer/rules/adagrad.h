@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_RULES_ADAGRAD_H_
 
 // Adagrad (Duchi, Hazan, Singer 2011), equal to torch.optim.Adagrad. Weight decay is added to the
-// gradient (L2):
+// gradient (L2). w: weight, g: gradient, step t = 1, 2, ..:
 //
 //   g <- g + decay w        s <- s + g^2
 //   w <- w - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)

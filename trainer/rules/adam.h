@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_RULES_ADAM_H_
 #define MOONRING_TRAINER_RULES_ADAM_H_
 
-// Adam's terms, for optimizers that use Adam for some weights or in a low-rank space (t = 1, 2,
-// ..):
+// Adam's terms, for optimizers that use Adam for some weights or in a low-rank space (w: weight, g:
+// gradient, m and v: its moments, b1 and b2: the betas, step t = 1, 2, ..):
 //
 //   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   direction = m / (sqrt(v) + eps)        correction = sqrt(1 - b2^t) / (1 - b1^t)

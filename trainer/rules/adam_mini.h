@@ -2,7 +2,8 @@
 #define MOONRING_TRAINER_RULES_ADAM_MINI_H_
 
 // Adam-mini (Zhang et al. 2024, arXiv 2406.16793, algorithm 1), equal to the package adam-mini
-// 1.1.1 and LLaMA-Factory's use_adam_mini: one second moment per block of a weight.
+// 1.1.1 and LLaMA-Factory's use_adam_mini: one second moment per block of a weight (w: weight, g:
+// gradient, m and v: its moments, b1 and b2: the betas, step t = 1, 2, ..).
 //
 //   w <- w (1 - lr decay)
 //   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) mean of g^2 over the block

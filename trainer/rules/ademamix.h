@@ -2,7 +2,8 @@
 #define MOONRING_TRAINER_RULES_ADEMAMIX_H_
 
 // AdEMAMix (Pagliardini, Ablin, Grangier 2024, arXiv 2409.03137, algorithm 1): AdamW with a second,
-// slow mean of gradients (step t = 1, 2, ...):
+// slow mean n of gradients (w: weight, g: gradient, m and v: AdamW's moments, b1 and b2: its betas,
+// step t = 1, 2, ...):
 //
 //   w <- w (1 - lr decay)
 //   m <- b1 m + (1 - b1) g        n <- b3(t) n + (1 - b3(t)) g        v <- b2 v + (1 - b2) g^2

@@ -46,7 +46,9 @@ void Renew(const ApolloOptions& options, const Projection& projection, const std
                                                      number, side.sizes(), projection.rank));
 }
 
-// The factor f of apollo.h, in a shape that broadcasts with G.
+// The factor by which the gradient G is scaled: the norm of Adam's direction divided by the norm of
+// `low`, the gradient in the low-rank space. One number, or one per channel (row or column of G),
+// in a shape that broadcasts with G.
 at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
                   const at::Tensor& direction, const at::Tensor& low) {
   if (options.scale_by == ApolloScale::kTensor)

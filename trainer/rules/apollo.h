@@ -3,8 +3,8 @@
 
 // APOLLO (Zhu et al. 2024, arXiv 2412.05270, algorithm 1), equal to apollo-torch 1.0.3's
 // APOLLOAdamW: a weight is updated by its gradient, scaled by the ratio of Adam's direction to the
-// gradient in a low-rank space (step t = 1, 2, ..; low(G) is the gradient in that space,
-// projection.h; `correction` is Adam's bias correction, adam.h).
+// gradient in a low-rank space (step t = 1, 2, ..; w: the weight, G: its gradient; low(G): the
+// gradient in that space, of rank r, projection.h; `correction` is Adam's bias correction, adam.h).
 //
 //   L or R are redrawn if (t - 1) mod gap = 0 (projection.h): normal random numbers of variance
 //   1 / r, or from the SVD of G

@@ -3,8 +3,8 @@
 
 // BAdam's ratio mode (Luo, Yu, Li 2024, arXiv 2404.02827), equal to the package badam 1.4: Adam on
 // a fraction of each weight's elements, and every `turn` steps on the next fraction. Of n elements,
-// m = int(n ratio) are trained; turn j (from 0) trains those at indices j m, j m + 1, .. (modulo n)
-// of an order:
+// k = int(n ratio) are trained; turn j (from 0) trains those at indices j k, j k + 1, .. (modulo n)
+// of an order (w: weight, g: gradient, m and v: its moments, b1 and b2: the betas):
 //
 //   kAdjacent   the order of the elements themselves
 //   kScatter    a random one, the same in every turn, keyed by the seed and the parameter's index

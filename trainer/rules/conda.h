@@ -3,8 +3,9 @@
 
 // Conda, column-normalized Adam (Wang et al. 2025, arXiv 2509.24218, algorithm 1), equal to the
 // authors' code: Adam in the basis of the singular vectors of its first moment m, with full rank:
-// the smaller side of the matrix (step t = 1, 2, ..; low() and back() project to that basis and
-// back, projection.h; `correction` is Adam's bias correction, adam.h):
+// the smaller side of the matrix (step t = 1, 2, ..; w: the weight, g: its gradient; low() and
+// back() project to that basis and back, projection.h; `correction` is Adam's bias correction,
+// adam.h):
 //
 //   m <- b1 m + (1 - b1) g
 //   L or R from the SVD of m if (t - 1) mod gap = 0 (projection.h, std)

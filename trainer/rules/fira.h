@@ -3,8 +3,9 @@
 
 // Fira (Chen et al. 2024, arXiv 2410.01623, equations 6 to 9), equal to the authors' FiraAdamW:
 // GaLore, plus the component of the gradient G outside the low-rank subspace, scaled by the ratio
-// of Adam's direction to the gradient inside (t = 1, 2, ..; low() and back() project to the
-// subspace and back, projection.h; `correction` is Adam's bias correction, adam.h):
+// of Adam's direction to the gradient inside (step t = 1, 2, ..; w: the weight; low() and back()
+// project to the subspace, of rank r, and back, projection.h; `correction` is Adam's bias
+// correction, adam.h):
 //
 //   L or R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
 //   low = low(G),   d = Adam's direction of low (adam.h)

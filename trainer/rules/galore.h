@@ -3,9 +3,9 @@
 
 // GaLore (Zhao et al. 2024, arXiv 2403.03507, algorithm 2) with Adam, equal to galore-torch 1.0's
 // GaLoreAdamW: Adam in the space of the first singular vectors of a matrix's gradient, which are
-// recomputed every `gap` steps while the moments are kept unchanged (step t = 1, 2, ..; low() and
-// back() project to that space and back, projection.h; `correction` is Adam's bias correction,
-// adam.h).
+// recomputed every `gap` steps while the moments are kept unchanged (step t = 1, 2, ..; w: the
+// weight [m, n], G: its gradient; low() and back() project to that space, of rank r, and back,
+// projection.h; `correction` is Adam's bias correction, adam.h).
 //
 //   L, R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
 //   d = Adam's direction of low(G) (adam.h)

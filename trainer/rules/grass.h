@@ -2,8 +2,8 @@
 #define MOONRING_TRAINER_RULES_GRASS_H_
 
 // Grass (Muhamed et al. 2024, arXiv 2406.17660) with Adam: GaLore with a sparse projection to r
-// rows of the gradient instead of a dense one (step t = 1, 2, .., c = (t - 1) mod gap). For G [m,
-// n], m < n (otherwise transposed: columns, as std of projection.h):
+// rows of the gradient instead of a dense one (step t = 1, 2, .., c = (t - 1) mod gap). For the
+// gradient G [m, n] of a weight w, m < n (otherwise transposed: columns, as std of projection.h):
 //
 //   c = 0: new rows j_1 .. j_r and factors f_1 .. f_r, Adam's m = v = 0
 //     kTop           the rows of the largest ||G_j||, f = 1

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TRAINER_RULES_LION_H_
 #define MOONRING_TRAINER_RULES_LION_H_
 
-// Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2), with decoupled weight decay:
+// Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2), with decoupled weight decay (w: weight,
+// g: gradient, m: its running mean, b1 and b2: the betas):
 //
 //   w <- w (1 - lr decay)        w <- w - lr sign(b1 m + (1 - b1) g)        m <- b2 m + (1 - b2) g
 //

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_RULES_MUON_H_
 #define MOONRING_TRAINER_RULES_MUON_H_
 
-// Muon (Jordan et al. 2024): orthogonalizes a matrix's mean of gradients. For a matrix [O, I], in
-// two forms:
+// Muon (Jordan et al. 2024): orthogonalizes a matrix's mean of gradients. For a matrix w [O, I]
+// with the gradient g and its running mean b, in two forms:
 //
 //   kTorch          torch.optim.Muon of torch 2.11:   b <- mu b + (1 - mu) g
 //                   u = (1 - mu) g + mu b (nesterov) or b;       X = u / max(||u||, 1e-7)
@@ -16,10 +16,11 @@
 //   kMatchRmsAdamW   scale = 0.2 sqrt(max(O, I)) (Liu et al. 2025, arXiv 2502.16982): steps are as
 //                    large as AdamW's, so that AdamW's learning rates can be used
 //
-// The iteration (Newton-Schulz, of fifth degree) brings singular values near 1, not exactly to 1.
-// The iteration runs in bf16, as in both reference implementations, even in fp64 runs, and its
-// result has about 3 significant digits. With bf16 false, it runs in the gradient's dtype; the two
-// forms then differ only by rounding and by the 1e-7.
+// The iteration (Newton-Schulz, of fifth degree, with constants a, b and c; this b is not the mean)
+// brings singular values near 1, not exactly to 1. The iteration runs in bf16, as in both reference
+// implementations, even in fp64 runs, and its result has about 3 significant digits. With bf16
+// false, it runs in the gradient's dtype; the two forms then differ only by rounding and by the
+// 1e-7.
 //
 // In a stack of matrices [E, O, I], each matrix is processed separately. Embeddings, heads and
 // non-matrices use Adam (adam.h), with weight decay before the step. Biases and norms are not

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_RULES_NORM_GROWTH_H_
 #define MOONRING_TRAINER_RULES_NORM_GROWTH_H_
 
-// Fira's norm-growth limiter (Chen et al. 2024, arXiv 2410.01623, equation 9): limits an update's
-// norm to 1.01 times that of the previous one.
+// Fira's norm-growth limiter (Chen et al. 2024, arXiv 2410.01623, equation 9): limits the norm of
+// an update x to 1.01 times that of the previous one (`last`).
 //
 //   x <- x / max(||x|| / (last + 1e-8), 1.01) * 1.01        last <- ||x||
 //

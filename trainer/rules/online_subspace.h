@@ -3,8 +3,9 @@
 
 // Online subspace descent (Liang et al. 2024, arXiv 2408.12857, algorithm 1), equal to the authors'
 // code with AdamW for both: GaLore with a projection that is trained instead of computed by SVDs
-// (step t = 1, 2, ..). For a tall matrix with the projection R (for a wide matrix everything is
-// transposed, as in `std` of projection.h; `correction` is Adam's bias correction, adam.h):
+// (step t = 1, 2, ..). For a tall matrix w [m, n] with the gradient G and the projection R [r, n]
+// (for a wide matrix everything is transposed, as in `std` of projection.h; `correction` is Adam's
+// bias correction, adam.h):
 //
 //   t = 1: R from the SVD of G
 //   d = Adam's direction of low = G R^T (adam.h)

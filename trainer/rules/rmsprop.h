@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_RULES_RMSPROP_H_
 
 // RMSprop (Hinton's lecture 6e of 2012), equal to torch.optim.RMSprop. Weight decay is added to the
-// gradient (L2):
+// gradient (L2). w: weight, g: gradient:
 //
 //   g <- g + decay w        v <- alpha v + (1 - alpha) g^2
 //   centered: a <- alpha a + (1 - alpha) g, and v is replaced by v - a^2 below

@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_RULES_SCHEDULE_FREE_H_
 
 // Schedule-free learning (Defazio, Yang, Mehta et al. 2024, arXiv 2405.15682, algorithm 1), equal
-// to the package schedulefree. Gradients are computed at y, the weight during training; z is
+// to the package schedulefree. Gradients g are computed at y, the weight during training; z is
 // updated by plain steps of the base optimizer; x, a weighted average of all z, is evaluated and
 // saved (step t = 1, ..):
 //

@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_RULES_SGD_MOMENTUM_H_
 
 // Gradient descent with momentum, equal to torch.optim.SGD. Weight decay is added to the gradient
-// (L2), and so enters the momentum:
+// (L2), and so enters the momentum m (w: weight, g: gradient):
 //
 //   g <- g + decay w        m <- g in the first step, then momentum m + (1 - dampening) g
 //   w <- w - lr m           with nesterov: w <- w - lr (g + momentum m)

@@ -2,7 +2,8 @@
 #define MOONRING_TRAINER_RULES_SPAM_H_
 
 // SPAM, spike-aware Adam with momentum reset (Huang et al. 2025, arXiv 2501.06842, algorithm 1),
-// with the additions of the authors' code (step t = 1, 2, ..; c = t modulo `reset`):
+// with the additions of the authors' code (w: weight, g: gradient, m and v: its moments, step t =
+// 1, 2, ..; c = t modulo `reset`):
 //
 //   m = v = 0 if c = 0
 //   g <- sign(g) sqrt(theta v)  if g^2 > theta v, in steps with c >= `quiet`; before, v is based on

@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_RULES_SWAN_H_
 
 // SWAN, SGD with whitening and normalization (Ma et al. 2024, arXiv 2412.13148): a matrix is
-// updated by its gradient alone, without moments. For G [O, I]:
+// updated by its gradient alone, without moments. For the gradient G [O, I] of a weight w:
 //
 //   N = (G - mean) / s          by rows: the row's mean, and s = sqrt(mean of (G - mean)^2); a
 //                               constant row gives zeros

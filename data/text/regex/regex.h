@@ -1,12 +1,15 @@
 // Regular expressions with the syntax and semantics of Oniguruma, which tokenizers use, executed by
 // PCRE2's JIT compiler.
 //
-// Patterns are rewritten where the two differ: \s is Unicode's White_Space (PCRE2 adds U+180E), \w
-// is Unicode's word characters, script names do not include script extensions, `{n,m}+` is a
-// repeated repetition and not possessive, `^` and `$` match at lines, nested classes are unions.
-// Constructs without an equivalent (\b, \h, \K, back-references, set intersection, ...) are errors
-// that name them. Remaining differences: PCRE2 10.42 uses Unicode 14, so later characters are
-// unassigned; case folding is one character to one (in Oniguruma U+00DF also matches "ss").
+// Where PCRE2 would give a construct another meaning, the pattern is rewritten so that it has
+// Oniguruma's: \s is Unicode's White_Space (PCRE2 adds U+180E); \w is Unicode's word characters;
+// \p{Latin} matches characters of the script Latin, not those that Unicode lists as also used in it
+// (script extensions); `{n,m}+` repeats `{n,m}` once or more and is not possessive; `^` and `$`
+// also match at the start and end of each line; a class inside a class, [a[bc]], adds its
+// characters. Constructs without an equivalent (\b, \h, \K, back-references, set intersection, ...)
+// are errors that name them. Remaining differences: PCRE2 10.42 uses Unicode 14, so later
+// characters are unassigned; case folding is one character to one (in Oniguruma U+00DF also matches
+// "ss").
 //
 // Thread-safe. Cost: patterns without nested quantifiers take linear time. One search is limited to
 // ten million steps, or 100 per byte if that is more; all searches of one Split to 10 seconds plus

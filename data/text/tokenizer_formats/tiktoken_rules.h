@@ -1,8 +1,8 @@
-// The data that tiktoken's rank files lack: the pattern that splits texts into words, and the
-// special tokens.
+// What a tokenizer needs in addition to tiktoken's file of its tokens and their ranks
+// (tiktoken_ranks.h): the pattern that splits texts into words, and the special tokens.
 //
-// The data of the rank files in use are known here; a file is identified by its number of tokens.
-// UNIMPLEMENTED, with a list of the known files, for any other number.
+// Both are stored in this program for the files of published models, which are recognized by their
+// number of tokens. UNIMPLEMENTED, with a list of these files, for a file with any other number.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 

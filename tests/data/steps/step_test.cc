@@ -573,7 +573,9 @@ TEST(StepTest, FamiliesStayTogether) {
       PackExamples(step, packing),
       ElementsAre(ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3),
                               ElementsAre(4), ElementsAre(5), ElementsAre(6))));
-  // Groups that the caller defines share prefixes too, each within itself.
+  // Regroup makes one micro-batch of each list of examples that the caller gives. The first list
+  // has two examples of each family, whose prompts are stored once (10 and 5 tokens); the second
+  // has one of each family, so nothing is shared.
   packing.micro_batch_tokens = 26;
   Step regrouped = MakeStep(step, packing, 0);
   ASSERT_OK(Regroup({{0, 1, 3, 2}, {4, 5, 6}}, 1, 0, regrouped));

@@ -87,7 +87,8 @@ StreamOptions StreamOf(const json& config, int64_t threads) {
   return options;
 }
 
-// Three passes, and the held-out rows, equal LLaMA-Factory's batch by batch.
+// Batch by batch, all recorded passes over the training rows and the pass over the rows held out
+// for evaluation have the same examples as in LLaMA-Factory.
 TEST(StreamTest, IsRowForRowLlamaFactorys) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   ASSERT_EQ(cases.size(), 10);

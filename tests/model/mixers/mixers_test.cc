@@ -1,5 +1,8 @@
-// Every mixer of the table held to its interface (model/config/mixer.h), in fp64. What a mixer
-// computes is compared with Transformers' in tests/model/families.
+// Tests for every mixer (the step of a layer in which tokens interact: attention, the gated delta
+// rule, ...) what its interface promises (model/config/mixer.h): its documents are independent,
+// decoding in pieces gives the same result, its gradients are right, and it uses the weights that
+// it declares. In fp64. Whether the results are those of Transformers is tested in
+// tests/model/families.
 
 #include "model/mixers/mixers.h"
 
