@@ -65,8 +65,8 @@ class Sink {
   std::unique_ptr<base::OutputFile> file_;
 };
 
-// Sums the omitted spans, takes the largest uncertainty, and finds when the first rank began to
-// record.
+// Agrees over the ranks on the facts of the trace: the sum of the spans that each omitted, the
+// largest uncertainty of a clock's offset, and the time when the first rank began to record.
 absl::Status Share(Communicator& group, const ClockOffset& before, TraceFacts& facts,
                    int64_t& origin) {
   at::Tensor sum = at::full({1}, facts.left_out, at::kLong);

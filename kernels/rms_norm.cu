@@ -1,9 +1,9 @@
 // RMSNorm of rows, optionally after adding a residual (rms_norm.h). A row is read twice, the second
 // time from the cache. Forward: one warp per row up to kWarpWidth features, eight rows per block;
-// for wider rows one block per row. Backward: the same threads process many rows and accumulate the
-// weight's gradient in shared memory, each thread its own features. At the end a block adds its
-// warps' sums if they are in shared memory, and a second kernel adds the rest, both in a fixed
-// order.
+// for wider rows one block per row. Backward: the same threads process many rows, and each
+// accumulates the weight's gradient for its own features: in shared memory if the sums fit
+// (kSharedBytes), else in global memory. A block then adds its warps' sums in shared memory; a
+// second kernel adds all remaining partial sums. Both add in a fixed order.
 
 #include <algorithm>
 #include <stdexcept>

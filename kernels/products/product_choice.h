@@ -17,7 +17,7 @@
 //   weight_gradient   a^T b    dy^T x
 //
 // Each is wide or narrow; narrow means that W's smaller side is less than kWide (keys and values of
-// few heads, LoRA). The form depends only on the weight, never on the number of rows.
+// few heads, LoRA). This depends only on the weight, never on the number of rows of x.
 
 #include <array>
 #include <cstdint>

@@ -164,9 +164,9 @@ function model.rotated_block(inputs, blocks, block_size) end
 ---@return "cpu" | "cuda"
 function model.device(asked) end
 
---- Returns where the inputs of blocks are stored until the backward, by the rule of `load`:
---- "memory" means where they were computed. So the offload "cpu" has no effect for a model on the
---- CPU. Errors: INVALID_ARGUMENT for an unknown word, and for "disk" with a model that is not on
+--- Returns where `load` stores the inputs of blocks until the backward: "memory" is the memory of
+--- the device that computed them, "host" that of the CPU for a model on a GPU. The offload "cpu" has
+--- no effect for a model on the CPU. Errors: INVALID_ARGUMENT for an unknown word, and for "disk" with a model that is not on
 --- the CPU.
 ---@param offload? "cpu" | "disk"
 ---@param device "cpu" | "cuda"

@@ -110,6 +110,7 @@ TEST(StrategiesTest, BytesAgainstTheFormulas) {
   // Ulysses sends (P-1)/P^2 (2N + 2Nk) per rank, in the forward and in the backward.
   const int64_t ulysses = (ranks - 1) * (2 * n + 2 * nk) / ranks;
   EXPECT_EQ(bytes({.name = "ulysses"}), (Bytes{ulysses, ulysses}));
+  // P: ranks; N and Nk: elements of all queries, and of all keys.
   // A ring sends 2Nk (P-1)/P elements of keys and values per rank in the forward. The backward
   // sends as much, and also gradients of 2Nk (P-1)/P elements in fp32. A contiguous layout only
   // sends the half that later ranks need. A zigzag layout sends 3/4: both chunks to earlier ranks,

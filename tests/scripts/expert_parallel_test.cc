@@ -1,6 +1,6 @@
 // expert_parallel_size through the commands: a mixture of experts whose experts are distributed
-// over ranks gives the same probes, training, saved models and resumed runs as one with all experts
-// on each rank. Also invalid settings.
+// over ranks gives the same losses and gradients (command `probe`), training, saved models and
+// resumed runs as one with all experts on each rank. Also invalid settings.
 
 #include <filesystem>
 #include <string>

@@ -300,7 +300,7 @@ local FILES = {
 }
 
 --- Writes the files that the cases name: data sets, models, an adapter, a checkpoint.
----@param train fun(words: string[]) trains with these words beside config.yaml
+---@param train fun(words: string[]) trains with config.yaml and these arguments (key=value)
 function cases.prepare(train)
   write_data()
   write_model("experts", { architectures = { "MixtralForCausalLM" }, model_type = "mixtral",

@@ -3,7 +3,7 @@
 // A chain of stages; null is the empty chain. Types:
 //   NFC, NFD, NFKC, NFKD                   Unicode's normal forms, by utf8proc (Unicode 15)
 //   Lowercase, StripAccents (drops marks), Strip {strip_left, strip_right} (of white space), Nmt
-//       (control characters)
+//       (drops control characters, and makes other white space a blank)
 //   Prepend {prepend}, Replace {pattern: {Regex | String}, content}
 //   BertNormalizer {clean_text, handle_chinese_chars, strip_accents, lowercase}
 //   Precompiled {precompiled_charsmap}     sentencepiece's map
