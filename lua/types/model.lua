@@ -165,9 +165,9 @@ function model.rotated_block(inputs, blocks, block_size) end
 function model.device(asked) end
 
 --- Returns where `load` stores the inputs of blocks until the backward: "memory" is the memory of
---- the device that computed them, "host" that of the CPU for a model on a GPU. The offload "cpu" has
---- no effect for a model on the CPU. Errors: INVALID_ARGUMENT for an unknown word, and for "disk"
---- with a model that is not on the CPU.
+--- the device that computed them, "host" that of the CPU for a model on a GPU. The offload "cpu"
+--- has no effect for a model on the CPU. Errors: INVALID_ARGUMENT for an unknown word, and for
+--- "disk" with a model that is not on the CPU.
 ---@param offload? "cpu" | "disk"
 ---@param device "cpu" | "cuda"
 ---@return "memory" | "host" | "disk"
