@@ -53,6 +53,11 @@ std::shared_ptr<base::Parameter> Weight(const char* name, std::vector<int64_t> s
 // The bounds for a variant of a rule that is checked completely elsewhere.
 constexpr RuleBounds kVariant = {.golden_alone = true};
 
+// The bounds for rules that compute an SVD, which is in fp32 even for fp64 weights, as in the
+// peers' packages: LAPACK on another machine may round differently (3e-8 measured).
+constexpr RuleBounds kSvd = {.fp64 = 1e-6};
+constexpr RuleBounds kSvdVariant = {.fp64 = 1e-6, .golden_alone = true};
+
 // Muon's iteration is in bf16 even for fp64 weights: products on another machine may round
 // differently.
 TEST(MatricesTest, Muon) {
@@ -84,16 +89,17 @@ GaloreOptions Galore(ProjectionType type, std::vector<std::string> targets = {})
 }
 
 TEST(MatricesTest, Galore) {
-  CheckMatrices<&GaloreRule>(kPeers, "galore_std", Galore(ProjectionType::kStd));
+  CheckMatrices<&GaloreRule>(kPeers, "galore_std", Galore(ProjectionType::kStd), kSvd);
   CheckMatrices<&GaloreRule>(kPeers, "galore_reverse_std", Galore(ProjectionType::kReverseStd),
-                             kVariant);
-  CheckMatrices<&GaloreRule>(kPeers, "galore_left", Galore(ProjectionType::kLeft), kVariant);
-  CheckMatrices<&GaloreRule>(kPeers, "galore_right", Galore(ProjectionType::kRight), kVariant);
+                             kSvdVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_left", Galore(ProjectionType::kLeft), kSvdVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_right", Galore(ProjectionType::kRight), kSvdVariant);
   // When L and R have just been computed, low(G) is diagonal; the other elements are rounding,
   // which Adam scales up as much as the diagonal.
-  CheckMatrices<&GaloreRule>(kPeers, "galore_full", Galore(ProjectionType::kFull), {.fp32 = 1e-3});
+  CheckMatrices<&GaloreRule>(kPeers, "galore_full", Galore(ProjectionType::kFull),
+                             {.fp32 = 1e-2, .fp64 = 1e-2});
   CheckMatrices<&GaloreRule>(kPeers, "galore_targets",
-                             Galore(ProjectionType::kStd, {"q_proj", "lm_head"}), kVariant);
+                             Galore(ProjectionType::kStd, {"q_proj", "lm_head"}), kSvdVariant);
 }
 
 // Returns the projector that make_matrices.py uses.
@@ -113,7 +119,7 @@ TEST(MatricesTest, Apollo) {
   CheckMatrices<&ApolloRule>(kPeers, "apollo_mini", mini, kVariant);
   ApolloOptions svd = channel;
   svd.source = ApolloSource::kSvd;
-  CheckMatrices<&ApolloRule>(kPeers, "apollo_svd", svd, kVariant);
+  CheckMatrices<&ApolloRule>(kPeers, "apollo_svd", svd, kSvdVariant);
   ApolloOptions left = channel;
   left.type = ProjectionType::kLeft;
   left.targets = {"down_proj", "k_proj"};
@@ -158,21 +164,23 @@ TEST(MatricesTest, AdamMini) {
 
 TEST(MatricesTest, Fira) {
   const FiraOptions options{.rank = 3, .gap = 7, .alpha = 0.5, .adam = kAdam};
-  CheckMatrices<&FiraRule>(kPapers, "fira", options);
+  CheckMatrices<&FiraRule>(kPapers, "fira", options, kSvd);
   FiraOptions reversed = options;
   reversed.type = ProjectionType::kReverseStd;
-  CheckMatrices<&FiraRule>(kPapers, "fira_reverse_std", reversed, kVariant);
+  CheckMatrices<&FiraRule>(kPapers, "fira_reverse_std", reversed, kSvdVariant);
 }
 
 TEST(MatricesTest, Conda) {
-  CheckMatrices<&CondaRule>(kPapers, "conda", CondaOptions{.gap = 7, .scale = 0.5, .adam = kAdam});
+  CheckMatrices<&CondaRule>(kPapers, "conda", CondaOptions{.gap = 7, .scale = 0.5, .adam = kAdam},
+                            kSvd);
 }
 
 TEST(MatricesTest, OnlineSubspace) {
   CheckMatrices<&OnlineSubspaceRule>(
       kPapers, "online_subspace",
       OnlineSubspaceOptions{
-          .rank = 3, .gap = 10.0, .scale = 0.5, .learning_rate = 1e-2, .adam = kAdam});
+          .rank = 3, .gap = 10.0, .scale = 0.5, .learning_rate = 1e-2, .adam = kAdam},
+      kSvd);
 }
 
 TEST(MatricesTest, Swan) {
