@@ -45,6 +45,9 @@ check(errors.out_of_memory(full) and not errors.out_of_memory(
 local _, prefixed = pcall(errors.prefix, full, "step 3: ")
 check(errors.out_of_memory(prefixed) and errors.out_of_memory(errors.decode(errors.encode(full)))
   and errors.out_of_memory(errors.with(full, "; stopped")), "out_of_memory is lost")
+local _, renamed = pcall(errors.of_key_instead, "batch", "tokens", errors.prefix, full, "tokens: ")
+check(tostring(renamed) == "RESOURCE_EXHAUSTED: batch: no room" and errors.out_of_memory(renamed),
+  "of_key_instead gives ", tostring(renamed))
 
 -- The guard's text for an error of a bound function, with the position in the script.
 local done, why = pcall(comm.mesh, { sequence_parallel_size = 3 })

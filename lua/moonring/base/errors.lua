@@ -75,15 +75,19 @@ function errors.raise(code, ...) error(errors.new(code, ...), 0) end
 ---@param ... string | number pieces of the message, concatenated
 function errors.fail(...) errors.raise("INVALID_ARGUMENT", ...) end
 
---- Raises a caught error again, with a prefix before its message. The code stays the same; an error
---- without a code becomes INVALID_ARGUMENT.
+--- Raises a caught error again, with another message and without its place. All else stays the
+--- same; an error without a code becomes INVALID_ARGUMENT.
+---@param why any what pcall returned
+---@param ... string | number pieces of the message, concatenated
+function errors.reword(why, ...)
+  error(native.new(errors.code(why) or "INVALID_ARGUMENT", table.concat { ... }, "",
+    errors.out_of_memory(why)), 0)
+end
+
+--- Raises a caught error again, as `reword`, with a prefix before its message.
 ---@param why any what pcall returned
 ---@param ... string | number pieces of the prefix, concatenated
-function errors.prefix(why, ...)
-  local message = table.concat { ... } .. errors.words(why)
-  error(native.new(errors.code(why) or "INVALID_ARGUMENT", message, "", errors.out_of_memory(why)),
-    0)
-end
+function errors.prefix(why, ...) errors.reword(why, table.concat { ... }, errors.words(why)) end
 
 --- The same error with text after its message.
 ---@param why any what pcall returned
@@ -122,7 +126,7 @@ function errors.of_key_instead(key, instead_of, f, ...)
     if ok then return ... end
     local words, count = errors.words((...)):gsub("^" .. instead_of .. ": ", key .. ": ")
     if count == 0 then error((...), 0) end
-    errors.raise(errors.code((...)) or "INVALID_ARGUMENT", words)
+    errors.reword((...), words)
   end
   return answer(pcall(f, ...))
 end

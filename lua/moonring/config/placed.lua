@@ -26,7 +26,7 @@ local function answer(c, ok, ...)
   if ok then return ... end
   local why = ...
   local code, key, words = errors.code(why), key_of(errors.words(why))
-  if code and key then errors.raise(code, c.places[key] or "", words) end
+  if code and key then errors.reword(why, c.places[key] or "", words) end
   error(why, 0)
 end
 

@@ -26,7 +26,7 @@ function configured.settle(c, checkpoint, tokenizer)
   elseif carried then
     local done, fields = pcall(carried.fields, carried)
     if not done then
-      errors.raise(errors.code(fields) or "INVALID_ARGUMENT", "template: none is given, and the "
+      errors.reword(fields, "template: none is given, and the "
         .. "model's chat_template cannot be used: ", errors.words(fields),
         "; name one: template: NAME")
     end
