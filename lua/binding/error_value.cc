@@ -35,15 +35,6 @@ std::string TextField(lua_State* L, int index, const char* name) {
   return value;
 }
 
-bool IsError(lua_State* L, int index) {
-  if (!lua_istable(L, index) || lua_getmetatable(L, index) == 0) return false;
-  lua_pushlightuserdata(L, const_cast<char*>(&kMetatable));
-  lua_rawget(L, LUA_REGISTRYINDEX);
-  const bool is = lua_rawequal(L, -1, -2) != 0;
-  lua_pop(L, 2);
-  return is;
-}
-
 std::string Shown(lua_State* L, int depth);
 
 // Formats the table on top of the stack as "{ 3, reason = "full" }": list items first, then fields
@@ -185,6 +176,15 @@ ErrorValue ErrorOfStatus(const absl::Status& status) {
   return {.code = status.code(),
           .message = std::string(status.message()),
           .out_of_memory = base::IsOutOfMemory(status)};
+}
+
+bool IsError(lua_State* L, int index) {
+  if (!lua_istable(L, index) || lua_getmetatable(L, index) == 0) return false;
+  lua_pushlightuserdata(L, const_cast<char*>(&kMetatable));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  const bool is = lua_rawequal(L, -1, -2) != 0;
+  lua_pop(L, 2);
+  return is;
 }
 
 void PushError(lua_State* L, const ErrorValue& error) {

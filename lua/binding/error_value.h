@@ -37,6 +37,9 @@ ErrorValue ErrorOfStatus(const absl::Status& status);
 // Pushes the table above; for an error without a code, its message.
 void PushError(lua_State* L, const ErrorValue& error);
 
+// Whether a value is the table above.
+bool IsError(lua_State* L, int index);
+
 // Reads any error object: the table above; else kUnknown and the object's text. That is a string
 // itself; of a table its __tostring, else its field `message`, else a list of its fields.
 ErrorValue ReadError(lua_State* L, int index);

@@ -30,9 +30,8 @@ Pushed NewError(lua_State* L, std::string code, std::string message,
 // The Lua function code(why): the name of the error's code; nil for any other value, even if it has
 // a field `code`.
 int CodeOfError(lua_State* L) {
-  const ErrorValue error = ReadError(L, 1);
-  if (error.code == absl::StatusCode::kUnknown) return 0;
-  return Value<std::string>::Push(L, absl::StatusCodeToString(error.code));
+  if (!IsError(L, 1)) return 0;
+  return Value<std::string>::Push(L, absl::StatusCodeToString(ReadError(L, 1).code));
 }
 
 }  // namespace
