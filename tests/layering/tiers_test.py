@@ -16,6 +16,7 @@ import sys
 
 BY_HAND = ("attack", "benchmarks", "peers")
 LARGE = ("large", "enormous")
+RERUN = "rerun_on_pretend_device"
 
 
 class Target:
@@ -65,8 +66,8 @@ def matches(pattern: str, case: str) -> bool:
     )
 
 
-def targets(tests: str) -> dict[str, Target]:
-    found = {}
+def calls_of(tests: str):
+    """Yields the package and the syntax tree of each call with named arguments in BUILD files."""
     for folder, _, names in os.walk(tests):
         if "BUILD" not in names:
             continue
@@ -74,10 +75,34 @@ def targets(tests: str) -> dict[str, Target]:
             calls = ast.walk(ast.parse(file.read()))
         for call in calls:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.keywords:
-                target = Target(os.path.relpath(folder, tests), call)
-                if target.is_test():
-                    found[f"{target.package}:{target.name}"] = target
+                yield os.path.relpath(folder, tests), call
+
+
+def targets(tests: str) -> dict[str, Target]:
+    found = {}
+    for package, call in calls_of(tests):
+        target = Target(package, call)
+        if target.is_test():
+            found[f"{target.package}:{target.name}"] = target
     return found
+
+
+def idle_reruns(tests: str, known: dict[str, Target]) -> list[str]:
+    """Returns the errors of reruns with a pattern of --gtest_filter that selects no case."""
+    complaints = []
+    for package, call in calls_of(tests):
+        if call.func.id != RERUN:
+            continue
+        given = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+        target = known[f"{package}:{given['name']}"]
+        with open(os.path.join(tests, package, target.sources[0]), encoding="utf-8") as file:
+            declared = re.findall(r"TEST(?:_F|_P)?\((\w+),\s+(\w+)\)", file.read())
+        for pattern in f"{given.get('only', '*')}:{given.get('full', '')}".split(":"):
+            # "-" begins the patterns of excluded cases; "/" precedes a parameter's name.
+            chosen = pattern.split("-")[0].split("/")[0]
+            if chosen and not any(fnmatch.fnmatchcase(".".join(case), chosen) for case in declared):
+                complaints.append(f'{target.label}: the rerun\'s "{pattern}" selects no case')
+    return complaints
 
 
 def claims(page: str) -> list[tuple[str, str]]:
@@ -129,6 +154,7 @@ def main() -> int:
         for target in known.values()
         if target.size in LARGE and target.is_in_fast_tier()
     ]
+    complaints += idle_reruns(tests, known)
     if len(rows) < 20 or len(known) < 200:
         complaints.append(f"only {len(rows)} claims and {len(known)} tests were found in {tests}")
     print("\n".join(complaints))

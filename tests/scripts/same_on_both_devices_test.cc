@@ -173,11 +173,13 @@ TEST_F(SameOnBothDevicesTest, Deterministic) {
   Compare({"deterministic", {{"full_determinism", true}}});
 }
 
-// bf16 products keep 3 digits, and each device rounds at other points.
+// bf16 products keep 3 digits, and each device rounds at other points. With weights in bf16 the
+// devices' weights differ by such a rounding from the second step on: gradient norms were up to
+// 0.7 % apart, each within 1 % of those in fp32.
 TEST_F(SameOnBothDevicesTest, InBf16) {
   for (const char* kernels : {"fused", "composed"}) {
     Compare({"bf16", {{"bf16", true}}, 5e-3, kernels});
-    Compare({"pure_bf16", {{"pure_bf16", true}}, 5e-3, kernels});
+    Compare({"pure_bf16", {{"pure_bf16", true}}, 1e-2, kernels});
   }
   const json stream = {{"bf16", true}, {"residual_dtype", "bf16"}, {"zero_stage", 3}};
   Compare({"bf16_stream", stream, 5e-3});
