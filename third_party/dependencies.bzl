@@ -2,6 +2,7 @@
 
 load("//third_party:cuda.bzl", "cuda")
 load("//third_party:debian.bzl", "debian")
+load("//third_party:debian_sources.bzl", "debian_sources")
 load("//third_party:wheel.bzl", "wheels")
 
 def moonring_dependencies():
@@ -97,6 +98,11 @@ def moonring_dependencies():
         name = "abseil",
         build_file = "//third_party:abseil.BUILD",
         needs = {"libabsl-dev": "{lib}/libabsl_status.a"},
+    )
+    debian_sources(
+        name = "debian_sources",
+        build_file = "//third_party:debian_sources.BUILD",
+        packages = ["abseil", "highway", "luajit", "pixman:tar-only", "yaml-cpp"],
     )
     debian(
         name = "boost",

@@ -12,7 +12,7 @@ for pair in "$@"; do
   cp -L "$source" "$target"
   chmod u+w "$target"
 done
-"$strip" --strip-all "$folder/moonring-bin"
+"$strip" --strip-all "$folder/moonring-bin" "$folder"/lib/libmoonring*.so
 chmod 755 "$folder/moonring" "$folder/moonring-bin"
 """
 
