@@ -17,6 +17,15 @@ done
 chmod 755 "$folder/moonring" "$folder/moonring-bin"
 """
 
+# Arguments: Bazel's volatile status (workspace_status.sh), the device, the file. Every other file of
+# the folder is an input too, because Bazel runs an action again only when another input than the
+# status has changed. So the commit is the one that the files were packed from, or an earlier one
+# with the same files.
+_STAMP = """set -eu
+sed -n -e 's/^MOONRING_COMMIT /commit /p' -e 's/^MOONRING_COMMIT_DATE /date /p' "$1" >"$3"
+echo "device $2" >>"$3"
+"""
+
 def _dist_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
     folder = ctx.actions.declare_directory(ctx.label.name)
@@ -27,6 +36,15 @@ def _dist_impl(ctx):
         places[file] = file.short_path
     for file in ctx.files.licenses:  # NOTICE and licenses/*.txt in their repository
         places[file] = file.short_path.split("/", 2)[2]
+    stamp = ctx.actions.declare_file(ctx.label.name + ".stamp")
+    ctx.actions.run_shell(
+        command = _STAMP,
+        arguments = [ctx.version_file.path, ctx.attr.device, stamp.path],
+        inputs = [ctx.version_file] + places.keys(),
+        outputs = [stamp],
+        mnemonic = "Stamp",
+    )
+    places[stamp] = "lua/moonring/build.txt"
     ctx.actions.run_shell(
         command = _SCRIPT,
         arguments = [folder.path, toolchain.strip_executable] + [
@@ -59,9 +77,10 @@ dist = rule(
       moonring-bin   the host, stripped; its RUNPATH has $ORIGIN/lib
       lib/           what neither every system nor every LibTorch has, and libmoonring.so
       lua/ scripts/  what the host finds beside itself, and libmoonring.so one folder up;
-                     lua/embed.h
+                     lua/embed.h; lua/moonring/build.txt, the commit and its date
       NOTICE licenses/  software of others in all this""",
     attrs = {
+        "device": attr.string(mandatory = True, doc = "cpu; cuda: GPUs too"),
         "host": attr.label(
             executable = True,
             cfg = "target",
