@@ -17,8 +17,8 @@ done
 chmod 755 "$folder/moonring" "$folder/moonring-bin"
 """
 
-# Arguments: Bazel's volatile status (workspace_status.sh), the device, the file. Every other file of
-# the folder is an input too, because Bazel runs an action again only when another input than the
+# Arguments: Bazel's volatile status (workspace_status.sh), the device, the file. All other files of
+# the folder are inputs too, because Bazel runs an action again only when another input than the
 # status has changed. So the commit is the one that the files were packed from, or an earlier one
 # with the same files.
 _STAMP = """set -eu

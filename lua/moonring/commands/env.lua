@@ -18,19 +18,21 @@ local INSTRUCTIONS = { "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnn
 local BEGINNINGS = { "MOONRING_", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH_", "TORCHELASTIC_",
   "PYTORCH_", "CUDA_", "NCCL_", "GLOO_", "HF_", "TCMALLOC_" }
 local NAMES = {}
-for _, name in ipairs { "ALLOW_EXTRA_ARGS", "ATEN_CPU_CAPABILITY", "CURL_CA_BUNDLE", "GROUP_RANK",
-  "HTTPS_PROXY", "HTTP_PROXY", "HUGGINGFACE_HUB_CACHE", "HUGGING_FACE_HUB_TOKEN", "LD_LIBRARY_PATH",
-  "LD_PRELOAD", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MALLOC_ARENA_MAX", "MASTER_ADDR", "MASTER_PORT",
-  "NO_COLOR", "NO_PROXY", "RANK", "REQUESTS_CA_BUNDLE", "SLURM_JOB_ID", "SLURM_JOB_NODELIST",
-  "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
-  "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SSL_CERT_FILE", "TERM", "TRANSFORMERS_OFFLINE",
-  "WORLD_SIZE", "XDG_CACHE_HOME", "XDG_STATE_HOME", "http_proxy", "https_proxy", "no_proxy" } do
+for _, name in ipairs { "ALLOW_EXTRA_ARGS", "ALL_PROXY", "ATEN_CPU_CAPABILITY", "CURL_CA_BUNDLE",
+  "GROUP_RANK", "HTTPS_PROXY", "HTTP_PROXY", "HUGGINGFACE_HUB_CACHE", "HUGGING_FACE_HUB_TOKEN",
+  "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MALLOC_ARENA_MAX",
+  "MASTER_ADDR", "MASTER_PORT", "NO_COLOR", "NO_PROXY", "RANK", "REQUESTS_CA_BUNDLE",
+  "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_PROCID",
+  "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
+  "SSL_CERT_FILE", "TERM", "TRANSFORMERS_OFFLINE", "WORLD_SIZE", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+  "all_proxy", "http_proxy", "https_proxy", "no_proxy" } do
   NAMES[name] = true
 end
 
 -- Parts of names, in capitals, of variables whose value is never shown. An address of a proxy may
 -- hold a password.
-local HIDDEN = { "TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "JWT", "COOKIE", "HTTPS?_PROXY" }
+local HIDDEN = { "TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "JWT", "COOKIE", "HTTPS?_PROXY",
+  "ALL_PROXY" }
 
 local function read(path)
   local ok, text = pcall(system.read, path)
