@@ -34,6 +34,9 @@ end
 local HIDDEN = { "TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "JWT", "COOKIE", "HTTPS?_PROXY",
   "ALL_PROXY" }
 
+-- Without FFI (under --sandbox) no program can be started and no library tried.
+local has_ffi = pcall(require, "ffi")
+
 local function read(path)
   local ok, text = pcall(system.read, path)
   return ok and text or ""
@@ -210,6 +213,7 @@ end
 function env.text()
   local name, instructions = cpu()
   local lines = { build.line(), "" }
+  if not has_ffi then lines[2] = "(Under --sandbox most of this cannot be read.)\n" end
   for _, row in ipairs {
     { "system", operating_system() },
     { "CPU", name },
@@ -221,9 +225,9 @@ function env.text()
       build.libtorch_folder() or "unknown") },
     { "threads", tostring(threads() or "unknown") },
     { "LuaJIT", jit and jit.version or "unknown" },
-    { "Python", python() },
-    { "Parquet", parquet() },
-    { "libcurl", curl() or "none: no names on a hub, no reward services" },
+    { "Python", has_ffi and python() or "unknown" },
+    { "Parquet", has_ffi and parquet() or "unknown" },
+    { "libcurl", curl() or has_ffi and "none: no names on a hub, no reward services" or "unknown" },
     { "sandbox", sandbox() },
   } do
     lines[#lines + 1] = ("%-9s %s"):format(row[1], row[2])
