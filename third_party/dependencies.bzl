@@ -3,17 +3,23 @@
 load("//third_party:cuda.bzl", "cuda")
 load("//third_party:debian.bzl", "debian")
 load("//third_party:debian_sources.bzl", "debian_sources")
+load("//third_party:licenses.bzl", "licenses")
 load("//third_party:wheel.bzl", "wheels")
+
+_LIBTORCH = {
+    "torch==2.11.0": "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
+    "nvidia-cuda-runtime==13.0.96": "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
+    "nvidia-cuda-cupti==13.0.85": "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8",
+}
+_ARROW = {
+    "pyarrow==26.0.1": "39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c",
+}
 
 def moonring_dependencies():
     wheels(
         name = "libtorch",
         build_file = "//third_party:libtorch.BUILD",
-        wheels = {
-            "torch==2.11.0": "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
-            "nvidia-cuda-runtime==13.0.96": "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
-            "nvidia-cuda-cupti==13.0.85": "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8",
-        },
+        wheels = _LIBTORCH,
         links = {
             "include": "torch:torch/include",
             "lib/libc10.so": "torch:torch/lib/libc10.so",
@@ -74,9 +80,7 @@ def moonring_dependencies():
     wheels(
         name = "arrow",
         build_file = "//third_party:arrow.BUILD",
-        wheels = {
-            "pyarrow==26.0.1": "39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c",
-        },
+        wheels = _ARROW,
         links = {
             "include": "pyarrow:pyarrow/include",
             "lib/libarrow.so.2600": "pyarrow:pyarrow/libarrow.so.2600",
@@ -232,4 +236,18 @@ def moonring_dependencies():
         name = "google_benchmark",
         build_file = "//third_party:google_benchmark.BUILD",
         needs = {"libbenchmark-dev": "{lib}/libbenchmark.so"},
+    )
+    licenses(
+        name = "licenses",
+        notice = "//:NOTICE",
+        texts = {"//lua/report:page/uplot_license.txt": "uplot/LICENSE"},
+        wheels = dict(_LIBTORCH, **_ARROW),
+        links = {
+            "torch/LICENSE": "torch:torch-2.11.0.dist-info/licenses/LICENSE",
+            "torch/NOTICE": "torch:torch-2.11.0.dist-info/licenses/NOTICE",
+            "nvidia-cuda-runtime/License.txt": "nvidia-cuda-runtime:nvidia_cuda_runtime-13.0.96.dist-info/licenses/License.txt",
+            "nvidia-cuda-cupti/License.txt": "nvidia-cuda-cupti:nvidia_cuda_cupti-13.0.85.dist-info/licenses/License.txt",
+            "pyarrow/LICENSE.txt": "pyarrow:pyarrow-26.0.1.dist-info/licenses/LICENSE.txt",
+            "pyarrow/NOTICE.txt": "pyarrow:pyarrow-26.0.1.dist-info/licenses/NOTICE.txt",
+        },
     )

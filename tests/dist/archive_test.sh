@@ -19,7 +19,7 @@ fail() {
 name=${1##*/}
 [[ "$name" =~ ^moonring-([0-9]+\.[0-9]+\.[0-9]+)-linux-x86_64-(cpu|cuda13)\.tar\.gz$ ]] \
   || fail "expected moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
-version=${BASH_REMATCH[1]} folder=${name%.tar.gz}
+version=${BASH_REMATCH[1]} flavor=${BASH_REMATCH[2]} folder=${name%.tar.gz}
 
 # As after a download: the archive and its checksum are in one folder.
 cp "$archive" "$work/$name"
@@ -34,16 +34,18 @@ cd "$folder"
 sha256sum --check --strict --quiet SHA256SUMS
 diff <(cut --characters=67- SHA256SUMS) <(find . -type f ! -name SHA256SUMS -printf '%P\n' | sort) \
   || fail "SHA256SUMS does not name every file"
-for file in README LICENSE lib/libmoonring.so lua/embed.h scripts/train.lua \
-  lua/report/page.html data/similarity/words.txt; do
+for file in README LICENSE NOTICE licenses/luajit.txt lib/libmoonring.so lua/embed.h \
+  scripts/train.lua lua/report/page.html data/similarity/words.txt; do
   [ -s "$file" ] || fail "there is no $file"
 done
 grep --quiet "^Moonring $version for " README \
   || fail "README is of another version: $(head -n 1 README)"
 
 said=$(cd / && LD_LIBRARY_PATH=$libraries "$OLDPWD/moonring" version)
-[[ "$said" == "moonring $version (LibTorch 2.11.0"* ]] \
-  || fail "'moonring version' says '$said', expected $version"
+# Packed outside of git it has no commit.
+[[ "$said" =~ ^"moonring $version ("("commit "[0-9a-f]{8}"+"?", "[0-9]{4}-[0-9]{2}-[0-9]{2}|\
+"commit unknown")"; ${flavor%13}; LibTorch 2.11.0)"$ ]] \
+  || fail "'moonring version' says '$said', expected $version, the commit and $flavor"
 
 # A byte that is changed later is detected.
 printf x >>README

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks README.md and the pages under docs as texts: links, widths, lengths. Argument: a file at
+"""Checks the pages at the top and under docs as texts: links, widths, lengths. Argument: a file at
 the repository's root.
 
   links    the file of a relative link exists; for a page, the heading too
   labels   a Bazel label is an existing target or a folder of targets
   width    100 columns, except tables, links, and commands
   README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua as a whole
-  reached  README.md links every page of docs/ and each folder's README.md there, which links the
-           folder's pages
+  reached  README.md links every page at the top and of docs/, and each folder's README.md there,
+           which links the folder's pages
   lengths  a page of the tutorial has at most 80 lines
   examples docs/scripting.md links each script in scripts/examples
   editors  the folders that .luarc.json names exist
@@ -23,6 +23,8 @@ import pages
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LABEL = re.compile(r"(?<![\w/:])//([a-z_]+(?:/[a-z_]+)*)?(?::([\w.]+)|(/\.\.\.))?(?![\w/])")
 WIDTH, WORDS, LESSON = 100, 900, 80
+# Pages at the top besides README.md, whose commands are not run.
+TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
 def anchors(text: str) -> set[str]:
@@ -103,9 +105,10 @@ def complaints_of_readme(root: str) -> list[str]:
 
 def complaints_of_reach(root: str) -> list[str]:
     complaints = []
-    for page in pages.pages(root)[1:]:
+    for page in [*pages.pages(root)[1:], *TOP]:
         folder, name = os.path.split(page)
-        index = "README.md" if folder == "docs" or name == "README.md" else f"{folder}/README.md"
+        first = folder in ("", "docs") or name == "README.md"
+        index = "README.md" if first else f"{folder}/README.md"
         links = {link.partition("#")[0] for link in LINK.findall(pages.read(root, index))}
         if os.path.relpath(page, os.path.dirname(index) or ".") not in links:
             complaints.append(f"{index}: does not link {page}")
@@ -133,7 +136,7 @@ def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
     complaints = complaints_of_readme(root) + complaints_of_reach(root)
     complaints += complaints_of_scripts(root)
-    for page in pages.pages(root):
+    for page in [*pages.pages(root), *TOP]:
         complaints += complaints_of(root, page)
     for complaint in complaints:
         print(complaint)

@@ -20,6 +20,10 @@ FOLDERS = (
 )
 
 
+# Those at the top that are pages.
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+
+
 def paths(root: str, endings: tuple[str, ...], left_out: tuple[str, ...] = ()):
     """Paths relative to `root` of the files in FOLDERS whose names end so, but for those that begin
     with one of `left_out`."""

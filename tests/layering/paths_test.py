@@ -37,7 +37,7 @@ def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
     firsts = set(hand_written.FOLDERS) | rooms(root)
     complaints, read = [], 0
-    for path in ["README.md", *hand_written.paths(root, ENDINGS, GOLDEN)]:
+    for path in [*hand_written.PAGES, *hand_written.paths(root, ENDINGS, GOLDEN)]:
         ending = "BUILD" if path.endswith("/BUILD") else os.path.splitext(path)[1]
         pattern = ".*" if ending == ".md" else COMMENT.get(ending, r"//.*")
         with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:

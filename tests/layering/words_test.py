@@ -48,7 +48,7 @@ def main() -> int:
     choices = "|".join(f"[{word[0].upper()}{word[0]}]{re.escape(word[1:])}" for word in words)
     pattern = re.compile(rf"(?<![\w-])(?:{choices})s?(?![\w-])")
     complaints, read = [], 0
-    for path in sorted(["README.md", *hand_written.paths(root, ENDINGS, OTHERS)]):
+    for path in sorted([*hand_written.PAGES, *hand_written.paths(root, ENDINGS, OTHERS)]):
         allowed = ALLOWED.get(path, ())
         if allowed is None:
             continue

@@ -41,6 +41,12 @@ TEST_F(CommandsTest, Help) {
   std::istringstream lines(usage.out);
   for (std::string line; std::getline(lines, line);)
     EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
+  size_t place = 0;  // in the order of use
+  for (const char* name : {"train", "chat", "export", "preprocess", "repl", "sft", "env", "help"}) {
+    const size_t next = usage.out.find(std::string("\n  ") + name + " ");
+    EXPECT_TRUE(next != std::string::npos && next > place) << name;
+    place = next;
+  }
   EXPECT_EQ(Run({"--help"}).out, usage.out);
   // The help lists existing commands only. `serve`, which does not exist yet, is neither listed nor
   // accepted.
@@ -55,6 +61,9 @@ TEST_F(CommandsTest, Help) {
 TEST_F(CommandsTest, HelpTrainListsEveryKey) {
   const CommandResult help = Run({"help", "train"});
   ASSERT_THAT(help, Succeeds());
+  for (const char* stage : {"pt", "sft", "rm", "dpo", "kto", "grpo", "rloo", "online_dpo"})
+    EXPECT_THAT(help.out,
+                ::testing::ContainsRegex("\nstage: " + std::string(stage) + " +[^\n]{20}"));
   std::set<std::string> listed;
   std::istringstream lines(help.out);
   for (std::string line; std::getline(lines, line);) {
@@ -203,8 +212,41 @@ TEST_F(CommandsTest, Version) {
   const CommandResult version = Run({"version"});
   ASSERT_THAT(version, Succeeds());
   EXPECT_THAT(version.out,
-              ::testing::MatchesRegex("moonring [0-9.]+ \\(LibTorch 2\\.11\\.[0-9]+\\)\n"));
+              ::testing::MatchesRegex("moonring [0-9.]+ \\(development build; (cpu|cuda); "
+                                      "LibTorch 2\\.11\\.[0-9]+\\)\n"));
   EXPECT_EQ(Run({"--version"}).out, version.out);
+  const json facts = json::parse(Run({"version", "--json"}).out);
+  EXPECT_THAT(version.out, StartsWith("moonring " + facts["version"].get<std::string>() + " ("));
+  EXPECT_EQ(facts["packed"], false);
+  EXPECT_THAT(Run({"version", "-v"}), FailsWith(2, StartsWith("usage: moonring version")));
+}
+
+// env describes the machine, and shows no credential, whatever variable holds it.
+TEST_F(CommandsTest, Env) {
+  CommandOptions options = Options({"env"});
+  options.environment["HF_TOKEN"] = "hf_credential";
+  options.environment["MOONRING_TOKEN"] = "credential_of_ranks";
+  options.environment["https_proxy"] = "http://me:credential@proxy:3128";
+  options.environment["HF_ENDPOINT"] = "https://me:credential@hub.example/models";
+  options.environment["NCCL_DEBUG"] = "WARN";
+  options.environment["DATABASE_URL"] = "of_something_else";
+  const CommandResult env = Command(options).Wait();
+  ASSERT_THAT(env, Succeeds());
+  EXPECT_THAT(env.out, StartsWith("```text\n" + Run({"version"}).out));
+  EXPECT_THAT(env.out, EndsWith("\n```\n"));
+  EXPECT_THAT(env.out, AllOf(HasSubstr("\nHF_TOKEN=(set; its value is not shown)\n"),
+                             HasSubstr("\nMOONRING_TOKEN=(set; its value is not shown)\n"),
+                             HasSubstr("\nhttps_proxy=(set; its value is not shown)\n"),
+                             HasSubstr("\nHF_ENDPOINT=https://***@hub.example/models\n"),
+                             HasSubstr("\nNCCL_DEBUG=WARN\n")));
+  for (const char* hidden : {"credential", "DATABASE"})
+    EXPECT_THAT(env.out, ::testing::Not(HasSubstr(hidden)));
+  for (const char* row : {"system", "CPU", "cores", "memory", "GPUs", "LibTorch", "threads",
+                          "LuaJIT", "Python", "Parquet", "libcurl", "sandbox"})
+    EXPECT_THAT(env.out, ::testing::ContainsRegex("\n" + std::string(row) + " +[^ \n]"));
+  EXPECT_THAT(env.out, ::testing::ContainsRegex("\nLibTorch +2\\.11\\.[0-9]+ in /"));
+  EXPECT_THAT(Run({"--sandbox", "env"}), Succeeds());
+  EXPECT_THAT(Run({"env", "all"}), FailsWith(2, StartsWith("usage: moonring env")));
 }
 
 TEST_F(CommandsTest, UnknownCommands) {

@@ -3,11 +3,36 @@
 local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
+local stages = require "moonring.choices.stages"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
 
 ---@class moonring.help
 local help = {}
+
+-- The commands in the order of use; others follow, by name.
+local ORDER = { "train", "chat", "export", "preprocess", "evaluate", "plan", "inspect", "report",
+  "watch", "explain", "probe", "needle", "repl", "sft", "dpo", "grpo", "own_loss", "env", "version",
+  "help" }
+
+local function commands_in_order()
+  local place, names = {}, system.commands()
+  for i, name in ipairs(ORDER) do place[name] = i end
+  table.sort(names, function(a, b)
+    local i, j = place[a] or #ORDER + 1, place[b] or #ORDER + 1
+    if i ~= j then return i < j end
+    return a < b
+  end)
+  return names
+end
+
+local function stage_lines()
+  local lines = {}
+  for i, stage in ipairs(stages.abouts()) do
+    lines[i] = ("stage: %-10s  %s"):format(stage.name, stage.about)
+  end
+  return table.concat(lines, "\n")
+end
 
 local function show(value)
   if value == system.null then return "null" end
@@ -81,8 +106,8 @@ local function flags_of(name)
   return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
 end
 
---- The help text on a command (on train with all keys), or on one key of train; without arguments
---- the list of commands. Errors: INVALID_ARGUMENT, with the nearest name.
+--- The help text on a command (on train with all stages and keys), or on one key of train; without
+--- arguments the list of commands. Errors: INVALID_ARGUMENT, with the nearest name.
 ---@param command? string
 ---@param key? string a key of train
 ---@return string
@@ -101,7 +126,8 @@ function help.text(command, key)
       config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ",
         table.concat(known, ", "))
     end
-    local list = command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines()
+    local list = command == "train" and "\n\n" .. stage_lines()
+      .. "\n\nKeys: name, type, default, meaning" .. key_lines()
     return about(command) .. (list or flags_of(command))
   end
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND "
@@ -121,7 +147,7 @@ function help.text(command, key)
     lines[#lines + 1] = ("  %-26s %s"):format(option[1], option[2])
   end
   lines[#lines + 1] = ""
-  for _, name in ipairs(system.commands()) do
+  for _, name in ipairs(commands_in_order()) do
     local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end

@@ -6,7 +6,8 @@ local router_groups = require "moonring.choices.router_groups"
 
 -- Dropout is off, as in LLaMA-Factory, so policy and reference are equal at the first step.
 local dpo = { name = "dpo", reads = "dpo", documents = 2, shares = true, drops = false,
-  balances = "mean", head = "logits" }
+  balances = "mean", head = "logits",
+  about = "preference optimization on pairs of answers: DPO, and the losses of pref_loss" }
 
 -- The properties of a preference loss, from the native table.
 local function facts_of(name)

@@ -8,7 +8,8 @@ local tensor = require "moonring.native.tensor"
 
 -- Dropout is off, so the policy is initially equal to the one that generated the completions.
 local grpo = { name = "grpo", reads = "prompts", documents = 1, shares = true, drops = false,
-  head = "logits" }
+  head = "logits",
+  about = "policy gradient on generated completions and their rewards (GRPO and variants)" }
 
 -- A tensor over this rank's tokens, from a list of numbers per completion, one per token. A token's
 -- number is at the position of the token before it, which predicts it; other positions are 0.

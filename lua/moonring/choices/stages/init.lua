@@ -1,6 +1,7 @@
 --- The table of training stages, one file each in this folder. The table of a stage defines
 -- everything that is specific to it. Other modules (run, checks, plan, model) read these fields:
 --   name          the value of the key `stage`
+--   about         one line for `moonring help train`
 --   reads         which rows of a data set it reads, see data/description/stage.h: texts ("pt"),
 --                 conversations ("sft"), pairs ("dpo"), judged answers ("kto"), prompts to complete
 --                 ("prompts")
@@ -24,6 +25,7 @@ local custom_pieces = require "moonring.choices.custom_pieces"
 
 ---@class moonring.Stage
 ---@field name string
+---@field about string
 ---@field reads "pt" | "sft" | "dpo" | "kto" | "prompts"
 ---@field documents integer
 ---@field shares? boolean
@@ -55,7 +57,7 @@ local ROWS = {
   require "moonring.choices.stages.online_dpo",
 }
 
-local FIELDS = { name = "string", reads = "string", documents = "number",
+local FIELDS = { name = "string", about = "string", reads = "string", documents = "number",
   shares = "boolean?", drops = "boolean",
   balances = "string?", head = "string", objective = "function", compares = "function",
   group = "function", depends = "function", check = "function", rollouts = "table?" }
@@ -69,6 +71,14 @@ function stages.names()
   local names = {}
   for i, stage in ipairs(ROWS) do names[i] = stage.name end
   return names
+end
+
+--- One line about each stage, in the same order.
+---@return { name: string, about: string }[]
+function stages.abouts()
+  local lines = {}
+  for i, stage in ipairs(ROWS) do lines[i] = { name = stage.name, about = stage.about } end
+  return lines
 end
 
 --- The stage of a configuration.

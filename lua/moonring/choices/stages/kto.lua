@@ -6,7 +6,7 @@ local native = require "moonring.native.objectives"
 
 -- Dropout is off, as in LLaMA-Factory, so policy and reference are equal at the first step.
 local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = "mean",
-  head = "logits" }
+  head = "logits", about = "preference optimization on single answers, labeled good or bad (KTO)" }
 
 function kto.objective(c)
   local loss = native.kto { beta = c.pref_beta, chosen_weight = c.kto_chosen_weight,

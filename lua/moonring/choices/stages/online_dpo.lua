@@ -8,6 +8,7 @@ local rollout_settings = require "moonring.choices.rollout_settings"
 local online = {}
 for name, value in pairs(dpo) do online[name] = value end
 online.name, online.reads = "online_dpo", "prompts"
+online.about = "DPO on generated completions: the best and the worst by their rewards"
 
 --- The objective of stage dpo.
 ---@param c moonring.Configuration

@@ -7,5 +7,6 @@ local grpo = require "moonring.choices.stages.grpo"
 local rloo = {}
 for name, value in pairs(grpo) do rloo[name] = value end
 rloo.name = "rloo"
+rloo.about = "the same with the other completions' mean reward as baseline (RLOO)"
 
 return rloo

@@ -4,7 +4,7 @@
 local native = require "moonring.native.objectives"
 
 local rm = { name = "rm", reads = "dpo", documents = 2, shares = true, drops = true,
-  head = "value" }
+  head = "value", about = "a reward model, which scores answers, from pairs of answers" }
 
 function rm.objective(c, policy)
   local head = policy:value_head { seed = c.seed }

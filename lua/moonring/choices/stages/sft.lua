@@ -7,7 +7,7 @@ local router_groups = require "moonring.choices.router_groups"
 local WEIGHINGS = { "use_dft_loss", "use_eaft_loss", "use_asft_loss", "label_smoothing_factor" }
 
 local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = "sum",
-  head = "logits" }
+  head = "logits", about = "supervised fine-tuning on the answers of conversations" }
 
 -- Adds asft_alpha x KL(reference || policy), summed over predictions, to an objective's loss.
 local function anchor(o, c, policy)
