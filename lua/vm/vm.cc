@@ -383,7 +383,7 @@ absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOp
                       "/proc/meminfo",
                       "/proc/self/cgroup",
                       "/sys/fs/cgroup"};
-  const std::vector<std::string> models = assets.builtins();
+  const std::vector<std::string> models = assets.builtin_models();
   options.readable.insert(options.readable.end(), models.begin(), models.end());
   options.readable.push_back(assets.words());
   options.readable.push_back(assets.report_page());

@@ -32,6 +32,7 @@ OWN = (
     "scripts/*",
 )
 OWN_PROGRAMS = ("moonring-bin", "lib/libmoonring.so", "lib/libmoonring_arrow.so")
+SOURCES = "debian_sources/"  # the repository with a folder for each package
 COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z]+(?:-\d(?:\.\d)?)?)")
 
 
@@ -60,6 +61,15 @@ def needed_by(path: str) -> list[str]:
     return re.findall(r"\(NEEDED\).*\[(.+)\]", shown.stdout)
 
 
+def repository_of(label: str) -> str:
+    """Returns the external repository of a target, with the package for Debian's sources; ""
+    for other targets."""
+    repository, package = re.match(r"(?:@([\w.-]+)//:?([\w.-]+/)?)?", label).groups()
+    if repository != SOURCES.rstrip("/"):
+        return repository or ""
+    return SOURCES + package.rstrip("/") if package else ""
+
+
 def matches(name: str, patterns: list[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -76,10 +86,10 @@ def found_in(dist: str, linked: str, targets: str) -> list[tuple[str, str, str, 
         name = name_of(word)
         use = "static" if word.endswith(".a") else "beside" if name in beside_names else "loaded"
         found.append(("links", name, use, f"{program} is linked with {word}"))
-    for repository in sorted(set(re.findall(r"^@([\w.-]+)//", targets, re.MULTILINE))):
-        if repository != "licenses":
-            where = f"@{repository} is one of the repositories that it is built from"
-            found.append(("repositories", repository, "headers", where))
+    for repository in sorted(set(map(repository_of, targets.splitlines())) - {"", "licenses"}):
+        where = f"@{repository} is one of the repositories that it is built from"
+        use = "static" if repository.startswith(SOURCES) else "headers"
+        found.append(("repositories", repository, use, where))
     for path in paths:
         if is_elf(os.path.join(dist, path)):
             if path not in OWN_PROGRAMS:

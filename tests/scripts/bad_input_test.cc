@@ -50,7 +50,7 @@ TEST_F(BadModelTest, MissingFiles) {
   EXPECT_THAT(Probe("nowhere"), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
   EXPECT_THAT(Run({"chat", "nowhere"}), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
   EXPECT_THAT(Probe("builtin:smollm3"),
-              FailsWith(2, HasSubstr("no built-in model 'smollm3'; there is: smollm2")));
+              FailsWith(2, HasSubstr("no built-in 'smollm3'; there is: smollm2")));
   std::filesystem::create_directory(Path("empty"));
   EXPECT_THAT(Probe("empty"),
               FailsWith(2, HasSubstr("empty: neither config.json nor a .gguf file")));

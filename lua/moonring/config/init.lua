@@ -85,8 +85,9 @@ function config.load(path, words, allowed)
   return result
 end
 
---- Loads the configuration of a command from its words. The first word may be CONFIG.yaml; all
---- others are key=value. Without any word the command's usage is printed, with exit code 2.
+--- Loads the configuration of a command from its words. The first word may be CONFIG.yaml or
+--- builtin:NAME; all others are key=value. Without any word the command's usage is printed, with
+--- exit code 2.
 ---@param words string[] `arg`
 ---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
@@ -98,7 +99,12 @@ function config.command(words, allowed)
   end
   local rest, path = {}, nil
   for i, word in ipairs(words) do
-    if i == 1 and not word:find "=" then path = word else rest[#rest + 1] = word end
+    if i == 1 and not word:find "=" then
+      local builtin = word:match "^builtin:(.+)$"
+      path = builtin and system.builtin(builtin) or word
+    else
+      rest[#rest + 1] = word
+    end
   end
   return config.load(path, rest, allowed)
 end

@@ -1,6 +1,7 @@
 --- Checks that dataset_info.json describes the data sets that a configuration names, before any of
 -- them is read.
 local errors = require "moonring.base.errors"
+local hub_datasets = require "moonring.data.hub_datasets"
 local system = require "moonring.native.system"
 
 ---@class moonring.dataset_names
@@ -25,7 +26,7 @@ end
 ---@param c moonring.Configuration
 function dataset_names.check(c)
   if not (c.dataset or c.eval_dataset) then return end
-  local info, path = described(c.dataset_dir)
+  local info, path = described(hub_datasets.local_dir(c.dataset_dir))
   local known = {}
   for name in pairs(info or {}) do known[#known + 1] = name end
   table.sort(known)

@@ -63,12 +63,20 @@ end
 ---@return boolean
 function hub_datasets.is_remote(c) return c.dataset_dir:find "^REMOTE:." ~= nil end
 
+--- A value of dataset_dir with builtin:NAME replaced by the folder of that name.
+---@param dir string
+---@return string
+function hub_datasets.local_dir(dir)
+  local builtin = dir:match "^builtin:(.+)$"
+  return builtin and system.builtin(builtin) or dir
+end
+
 --- The folder with dataset_info.json: dataset_dir, or the downloaded folder of REMOTE:ORG/NAME.
 ---@param c moonring.Configuration | { dataset_dir: string }
 ---@return string
 function hub_datasets.dir(c)
   local name = c.dataset_dir:match "^REMOTE:(.+)$"
-  if not name then return c.dataset_dir end
+  if not name then return hub_datasets.local_dir(c.dataset_dir) end
   local ok, folder = pcall(remote_dir, name, c)
   if not ok then fail(folder, "dataset_dir: ", c.dataset_dir, ": ") end
   return folder

@@ -10,8 +10,8 @@ return {
     { "eval_dataset", "list", null, "names of data sets to evaluate on; cannot be combined with "
       .. "val_size",
       resume = "free" },
-    { "dataset_dir", "string", "data", "the folder of dataset_info.json", resume = "free",
-      machine = true },
+    { "dataset_dir", "string", "data", "the folder of dataset_info.json; builtin:quickstart, "
+      .. "REMOTE:ORG/NAME, or ONLINE (docs/data.md)", resume = "free", machine = true },
     { "template", "string", null, "the chat template: a name (moonring help templates) or a custom "
       .. "file (PATH.lua); absent: derived from the model's chat_template, or empty" },
     { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most", least = 1 },
