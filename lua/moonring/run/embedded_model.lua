@@ -1,5 +1,5 @@
 --- A loaded model for the program that embeds the runtime: log-probs, tokens, completions and
--- answers. The Python class moonring.Model (lua/python/moonring/model.py) calls these functions
+-- answers. The Python class moonring.Model (lua/python/moonring/_model.py) calls these functions
 -- through the C API; each takes one table. Text and ids of a completion are reported as they are
 -- generated (system.tell_progress) if `stream` is true.
 local attention = require "moonring.native.attention"
@@ -30,7 +30,7 @@ local KEYS = { "adapter_name_or_path", "add_special_tokens", "add_tokens", "bf16
   "split_special_tokens", "template", "tile_mib", "tile_rows", "use_cpu" }
 local FORWARD_TOKENS = 8192 -- of a forward, without micro_batch_tokens
 
-local opened -- { config, checkpoint, tokenizer, model, mesh, plans }
+local opened -- { config, checkpoint, tokenizer or no_tokenizer (an error), model, mesh, plans }
 
 local function check_keys(words)
   local known = {}
@@ -44,6 +44,18 @@ local function check_keys(words)
   end
 end
 
+-- The tokenizer, or nil and an error if the model has no files of one: log-probs need none.
+local function open_tokenizer(c, checkpoint)
+  local ok, found = pcall(vocabulary.open, c, checkpoint)
+  if ok then return found end
+  if c.template or vocabulary.asked(c) or not errors.is(found, "NOT_FOUND") then error(found, 0) end
+  return nil, found
+end
+
+local function tokenizer()
+  return opened.tokenizer or error(opened.no_tokenizer, 0)
+end
+
 --- Opens the model of this runtime.
 ---@param given { path: string, words: string[] } a model, an adapter's folder or a YAML
 ---   (chat.configuration), and key=value
@@ -52,10 +64,10 @@ function embedded_model.open(given)
   local c = chat.configuration(given.path, given.words)
   check_keys(given.words)
   local checkpoint, notes = policy.open(c)
-  local tokenizer = vocabulary.open(c, checkpoint)
+  local tokens, no_tokenizer = open_tokenizer(c, checkpoint)
   local mesh = comm.mesh { alone = true, device = compute.device(c) }
-  opened = { config = c, checkpoint = checkpoint, tokenizer = tokenizer, mesh = mesh,
-    model = policy.load(c, checkpoint), templates = {},
+  opened = { config = c, checkpoint = checkpoint, mesh = mesh, templates = {},
+    tokenizer = tokens, no_tokenizer = no_tokenizer, model = policy.load(c, checkpoint),
     plans = attention.create { mesh = mesh, device = compute.device(c) } }
   for _, list in ipairs { notes, c.notes } do
     for _, line in ipairs(list) do terminal.note(line, "\n") end
@@ -75,7 +87,8 @@ end
 -- Divides a flat list of ids into documents, and these into lists for one forward each. Documents
 -- without a prediction (of fewer than two tokens) are left out.
 local function packs(ids, lengths, batched)
-  local most = opened.config.given.micro_batch_tokens or FORWARD_TOKENS
+  local c = opened.config
+  local most = c.given.micro_batch_tokens and c.micro_batch_tokens or FORWARD_TOKENS
   local list, tokens, start = {}, math.huge, 0
   for d, length in ipairs(lengths) do
     local document = {}
@@ -110,8 +123,8 @@ end
 ---   whether error messages name the document; shape of the result
 ---@param ids_T moonring.Tensor integers, all documents one after another
 ---@return nil
----@return moonring.Tensor log_probs fp32 or fp64, on the device of ids_T: by default in one dim, those
----   of all documents one after another
+---@return moonring.Tensor log_probs fp32 or fp64, on the device of ids_T: by default in one dim,
+---   those of all documents one after another
 function embedded_model.log_probs(given, ids_T)
   local kind = ids_T:dtype()
   if not (kind:find "^u?int" or kind == "int64") then
@@ -133,7 +146,7 @@ end
 ---@param given { text: string, bos: boolean }
 ---@return integer[]
 function embedded_model.tokenize(given)
-  local ids, bos = opened.tokenizer:encode(given.text), opened.tokenizer:leading_bos()
+  local ids, bos = tokenizer():encode(given.text), tokenizer():leading_bos()
   if given.bos and bos and ids[1] ~= bos then table.insert(ids, 1, bos) end
   return ids
 end
@@ -142,12 +155,12 @@ end
 ---@return string
 function embedded_model.detokenize(given)
   for i, id in ipairs(given.ids) do
-    local most = opened.tokenizer:end_id()
+    local most = tokenizer():end_id()
     if id < 0 or id >= most then
       errors.fail("ids[", i - 1, "]: expected a token id from 0 to ", most - 1, ", got ", id)
     end
   end
-  return opened.tokenizer:decode(given.ids, given.skip_special)
+  return tokenizer():decode(given.ids, given.skip_special)
 end
 
 -- The template of a conversation with this system message; nil: that of the configuration.
@@ -155,7 +168,7 @@ local function template_of(system_text)
   local key = system_text or false
   if not opened.templates[key] then
     local c = setmetatable({ default_system = system_text }, { __index = opened.config })
-    local template, note = chat.template(c, opened.checkpoint, opened.tokenizer)
+    local template, note = chat.template(c, opened.checkpoint, tokenizer())
     if note and not next(opened.templates) then terminal.note(note, "\n") end
     opened.templates[key] = template
   end
@@ -171,9 +184,10 @@ end
 --- Continues a prompt.
 ---@param given { text?: string, ids?: integer[], options: moonring.GenerateOptions, stream:
 ---   boolean } a text or ids; stop_ids default to those of the model's chat template
----@return { ids: integer[], text: string } what was generated; the text without special tokens
+---@return { ids: integer[], text?: string } what was generated; for a text the new text, without
+---   special tokens
 function embedded_model.generate(given)
-  local tokenizer, options = opened.tokenizer, given.options
+  local options = given.options
   local ids = given.ids or embedded_model.tokenize { text = given.text, bos = true }
   for i, id in ipairs(ids) do check_id(id, ("prompt[%d]"):format(i - 1)) end
   if #ids == 0 then errors.fail "prompt: expected at least one token, got none" end
@@ -184,14 +198,15 @@ function embedded_model.generate(given)
     if not given.stream then return end
     new[#new + 1] = id
     if given.ids then return system.tell_progress { event = "token", id = id } end
-    local whole = tokenizer:decode(new, true)
+    local whole = tokenizer():decode(new, true)
     if whole:sub(-3) ~= "\239\191\189" then -- U+FFFD: the last character is incomplete
       system.tell_progress { event = "text", text = whole:sub(shown + 1) }
       shown = #whole
     end
   end)
-  local text = tokenizer:decode(all, true)
-  if given.stream and given.text and shown < #text then
+  if given.ids then return { ids = all } end
+  local text = tokenizer():decode(all, true)
+  if given.stream and shown < #text then
     system.tell_progress { event = "text", text = text:sub(shown + 1) }
   end
   return { ids = all, text = text }
@@ -203,7 +218,7 @@ end
 ---@return string
 function embedded_model.chat(given)
   local c = opened.config
-  local conversation = chat.new(opened.model, opened.tokenizer, template_of(given.system),
+  local conversation = chat.new(opened.model, tokenizer(), template_of(given.system),
     given.options, not c.skip_special_tokens)
   local last = table.remove(given.texts)
   conversation.texts = given.texts

@@ -1,5 +1,5 @@
-"""Moonring in Python: training with LLaMA-Factory configurations, log-probs, completions and answers,
-by the native library libmoonring.so.
+"""Moonring in Python: training with LLaMA-Factory configurations, log-probs, completions and
+answers, by the native library libmoonring.so.
 
     run = moonring.train("config.yaml", on_step=lambda step: print(step.step, step.loss))
     with moonring.Model(run.output_dir) as model:

@@ -221,7 +221,8 @@ class Model:
         stop_ids: ids that end the completion; None: those of the model (its eos, and those of its
             chat template).
         stream: returns an iterator of pieces of the text (or of ids, without a stop id), as they are
-            generated. The model makes no other call until the iterator is read to its end or closed.
+            generated. Closing the iterator ends the generation; other calls of the model wait for
+            its end.
         """
         given: dict[str, Any] = {
             "options": _sampling(

@@ -75,21 +75,21 @@ class _State:
     def __init__(self) -> None:
         self.native = _native.library()
         self.handle = c_void_p()
-        self.lock = threading.Lock()
-        self.owner: int | None = None  # the thread whose call is running
-        self.call: _calls.Call | None = None
         self.worker = _calls.Worker()
+        self.calls: dict[int, _calls.Call] = {}  # by thread: the last call that it waited for
         # ctypes frees a callback with its object, so they are kept here.
         self.log = _native.LogCallback(self._on_log)
         self.progress = _native.ProgressCallback(self._on_progress)
 
     def _on_log(self, _: Any, kind: int, line: bytes) -> None:
-        if self.call is not None:
-            self.call.post(_calls.Event(_calls.LOG, (kind, line.decode(errors="replace"))))
+        call = self.worker.current
+        if call is not None:
+            call.post(_calls.Event(_calls.LOG, (kind, line.decode(errors="replace"))))
 
     def _on_progress(self, _: Any, text: bytes) -> None:
-        if self.call is not None:
-            self.call.post(_calls.Event(_calls.PROGRESS, text))
+        call = self.worker.current
+        if call is not None:
+            call.post(_calls.Event(_calls.PROGRESS, text))
 
     def create(self, options: _native.Options) -> tuple[int, str]:
         why = ctypes.create_string_buffer(4096)
@@ -108,42 +108,31 @@ class _State:
             text = self.native.moonring_last_error(self.handle).decode(errors="replace")
             raise errors.of(code, text)
 
-    def begin(self, job: Callable[[], Any], waits: bool) -> _calls.Call:
-        """Waits for other threads' calls, then starts a call."""
+    def check(self) -> None:
+        """Refuses a call that cannot be made."""
         if self.worker.forked:
             raise errors.InvalidArgument(
                 "this runtime belongs to the parent of this process: a fork has no copy of its "
                 "threads. Create another one after the fork"
             )
-        if self.owner == threading.get_ident():
+        mine = self.calls.get(threading.get_ident())
+        if mine is not None and not mine.finished:
             raise errors.InvalidArgument(
-                "a call of this runtime is not finished: a callback cannot call it, and a stream "
-                "must be read to its end or closed first"
+                "a call of this runtime is not finished: a callback cannot call it"
             )
-        self.lock.acquire()
-        self.owner = threading.get_ident()
-        if not self.handle:
-            self.end()
+        if self.worker.ended or not self.handle:
             raise errors.InvalidArgument("this runtime is closed")
-        call = self.call = _calls.Call(job, waits)
-        self.worker.resume(call)
-        return call
-
-    def end(self) -> None:
-        self.owner, self.call = None, None
-        self.lock.release()
 
 
 def _close(state: _State, pid: int) -> None:
+    """Ends a runtime. A call that nobody waits for any more is cancelled."""
     if os.getpid() != pid:
         return
-    if state.lock.locked():  # abandoned calls, at the interpreter's end
-        if state.call is not None:
-            state.call.abandon()
-        if state.handle:
-            state.native.moonring_cancel(state.handle, 0)
-    if state.handle:
-        state.worker.start(state.destroy)
+    call = state.worker.current
+    if call is not None and not call.finished:
+        call.abandon()
+        state.native.moonring_cancel(state.handle, 0)
+    state.worker.start(_calls.Call(state.destroy, waits=False))
     state.worker.end()
 
 
@@ -151,7 +140,7 @@ class Runtime:
     """One embedded Moonring: a Lua state with its own globals, models and limits.
 
     A process may have any number of them. A runtime makes one call at a time: a call from a second
-    thread waits for the first. Calls run on a thread of the runtime, callbacks on the thread of the
+    thread waits for the first one. Calls run on a thread of the runtime, callbacks on the thread of the
     call. Ctrl-C in the main thread ends the running call and raises KeyboardInterrupt; the runtime
     can be used again.
 
@@ -204,8 +193,12 @@ class Runtime:
             progress=state.progress,
         )
         self._finish = weakref.finalize(self, _close, state, os.getpid())
-        call = state.worker.start(lambda: state.create(options))
-        _calls.drive(call, lambda event: None, lambda count: None, most=2**31)
+        call = _calls.Call(lambda: state.create(options), waits=False)
+        interrupts = _calls.drive(
+            state.worker, call, lambda event: None, lambda count: None, most=2**31
+        )
+        if interrupts:
+            raise KeyboardInterrupt
         if call.error is not None:
             raise call.error
         code, why = call.result
@@ -247,7 +240,8 @@ class Runtime:
         memory and may write into it. Returns the function's first result and the tensors after it;
         these share their memory with the runtime's tensors.
         """
-        return self._finished(*self._begin_call(function, value, inputs))
+        call, _arguments = self._prepare(function, value, inputs, self._on_progress is not None)
+        return self._finish_call(call)
 
     def cancel(self, save: bool = False) -> None:
         """Cancels this runtime for good, from any thread: the running call and later ones raise
@@ -260,12 +254,13 @@ class Runtime:
         state = self._state
         if state.worker.forked or not self._finish.alive:
             return
-        if state.call is not None and state.call.abandoned:
-            return  # it is closed when the interpreter ends
-        if state.owner == threading.get_ident():
-            raise errors.InvalidArgument("a call of this runtime is not finished: it cannot be closed")
-        with state.lock:
-            pass
+        mine = state.calls.get(threading.get_ident())
+        if mine is not None and not mine.finished:
+            if mine.abandoned:
+                return  # the runtime is closed when the interpreter ends
+            state.check()
+        waiting = _calls.Call(lambda: None, waits=False)  # after the calls of other threads
+        _calls.drive(state.worker, waiting, lambda event: None, lambda count: None)
         self._finish()
 
     def __enter__(self) -> Runtime:
@@ -288,30 +283,38 @@ class Runtime:
         else:
             _log.log(logging.WARNING if kind == _native.WARNING else logging.INFO, "%s", line)
 
-    def _interrupt(self, count: int = 1) -> None:
-        self._state.native.moonring_interrupt(self._state.handle)
+    def _interrupt(self, call: _calls.Call, count: int) -> None:
+        state = self._state
+        state.worker.interrupt(call, lambda: state.native.moonring_interrupt(state.handle))
 
-    def _fail(self) -> None:
+    def _fail(self, call: _calls.Call) -> None:
         """A callback failed: ends the running call."""
-        self._interrupt()
+        self._interrupt(call, 1)
 
     def _call(self, function: str, *arguments: Any) -> None:
         state = self._state
         native = getattr(state.native, function)
+        state.check()
 
         def job() -> None:
             state.outcome(native(state.handle, *arguments))
 
-        self._finished(state.begin(job, waits=self._on_progress is not None), None)
+        self._finish_call(_calls.Call(job, waits=self._on_progress is not None))
 
-    def _begin_call(
-        self, function: str, value: Any, inputs: Sequence[Any], waits: bool | None = None
+    def _prepare(
+        self, function: str, value: Any, inputs: Sequence[Any], waits: bool
     ) -> tuple[_calls.Call, Any]:
-        """Starts a call of a function with tensors. Returns the call and what keeps its arguments."""
+        """Makes a call of a function with tensors. Returns it and what keeps its arguments."""
         state = self._state
+        state.check()
         named = text_bytes(function, "function")
         text = None if value is None else to_json(value)
         taken: list[int] = []
+
+        def release() -> None:
+            for address in taken:
+                _tensors.release(address)
+
         try:
             for i, each in enumerate(inputs):
                 if not _tensors.is_tensor(each):
@@ -319,36 +322,34 @@ class Runtime:
                         f"inputs[{i}]: expected a tensor with __dlpack__, got {type(each).__name__}"
                     )
                 taken.append(_tensors.take(each))
-            array = (c_void_p * len(taken))(*taken)
-
-            def job() -> tuple[Any, list[_tensors.Tensor]]:
-                result, outputs, count = c_void_p(), POINTER(c_void_p)(), c_size_t()
-                code = state.native.moonring_call_tensors(
-                    state.handle,
-                    named,
-                    text,
-                    array,
-                    len(array),
-                    ctypes.byref(result),
-                    ctypes.byref(outputs),
-                    ctypes.byref(count),
-                )
-                state.outcome(code)
-                made = [_tensors.Tensor(outputs[i]) for i in range(count.value)]
-                state.native.moonring_free(outputs)
-                decoded = json.loads(ctypes.string_at(result))
-                state.native.moonring_free(result)
-                return decoded, made
-
-            call = state.begin(job, self._on_progress is not None if waits is None else waits)
         except BaseException:
-            for address in taken:
-                _tensors.release(address)
+            release()
             raise
-        return call, (inputs, array)
+        array = (c_void_p * len(taken))(*taken)
 
-    def _finished(self, call: _calls.Call, _: Any) -> Any:
-        """Handles the events of a call until it ends; returns its result."""
+        def job() -> tuple[Any, list[_tensors.Tensor]]:
+            result, outputs, count = c_void_p(), POINTER(c_void_p)(), c_size_t()
+            code = state.native.moonring_call_tensors(
+                state.handle,
+                named,
+                text,
+                array,
+                len(array),
+                ctypes.byref(result),
+                ctypes.byref(outputs),
+                ctypes.byref(count),
+            )
+            state.outcome(code)
+            made = [_tensors.Tensor(outputs[i]) for i in range(count.value)]
+            state.native.moonring_free(outputs)
+            decoded = json.loads(ctypes.string_at(result))
+            state.native.moonring_free(result)
+            return decoded, made
+
+        return _calls.Call(job, waits, release), (inputs, array)
+
+    def _finish_call(self, call: _calls.Call) -> Any:
+        """Makes a call and handles its events; returns its result."""
         failure: list[BaseException] = []
 
         def handle(event: _calls.Event) -> None:
@@ -360,17 +361,20 @@ class Runtime:
                 raise
             except BaseException as error:
                 failure.append(error)
-                self._fail()
+                self._fail(call)
 
-        try:
-            interrupts = _calls.drive(call, handle, self._interrupt, most=2)
-        finally:
-            if call.finished:
-                self._state.end()
+        calls, mine = self._state.calls, threading.get_ident()
+        calls[mine] = call
+        interrupts = _calls.drive(
+            self._state.worker, call, handle, lambda count: self._interrupt(call, count)
+        )
+        calls.pop(mine, None)
         if interrupts:
             raise KeyboardInterrupt
         if failure:
             raise failure[0]
+        if not call.finished:
+            raise errors.InvalidArgument("this runtime was closed by another thread")
         if call.error is not None:
             raise call.error
         return call.result
@@ -378,26 +382,24 @@ class Runtime:
     def _stream(self, function: str, value: Any, item: str) -> Iterator[Any]:
         """Calls a function and yields field `item` of its reports while it runs. Closing the
         iterator ends the call."""
-        call, _ = self._begin_call(function, value, [], waits=False)
+        call, _arguments = self._prepare(function, value, [], waits=False)
+        worker = self._state.worker
+        worker.start(call)
         try:
-            while True:
-                event = call.take(1.0)
+            while (event := call.take(1.0)) is not None:
                 if event is _calls.PENDING:
+                    if worker.ended:
+                        raise errors.InvalidArgument("this runtime was closed by another thread")
                     continue
-                if event is None:
-                    break
                 call.done(event)
                 if event.kind == _calls.PROGRESS:
                     yield json.loads(event.value)[item]
                 else:
                     self._emit(event)
         finally:
-            while not call.finished:
-                self._interrupt()
-                event = call.take(0.05)
-                if isinstance(event, _calls.Event):
-                    call.done(event)
-            self._state.end()
+            while not call.finished and not call.dropped and not worker.ended:
+                self._interrupt(call, 1)
+                call.wait(0.05)
         if call.error is not None:
             raise call.error
 

@@ -7,7 +7,7 @@ import ctypes
 import operator
 import struct
 from collections.abc import Iterable
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 _CPU, _CUDA = 1, 2
@@ -35,6 +35,17 @@ class _DLManagedTensor(ctypes.Structure):
     _fields_ = [("tensor", _DLTensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
 _python = ctypes.pythonapi
 _python.PyCapsule_New.restype = ctypes.py_object
 _python.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
@@ -50,11 +61,11 @@ _pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(
     ctypes.cast(_python.PyCapsule_GetPointer, c_void_p).value
 )
 # Capsules store these pointers, so the objects live as long as the module.
-_NEW, _USED = b"dltensor", b"used_dltensor"
+_NEW, _USED, _VERSIONED = b"dltensor", b"used_dltensor", b"dltensor_versioned"
 
 
-def _delete(address: int) -> None:
-    deleter = _DLManagedTensor.from_address(address).deleter
+def _delete(address: int, kind: type = _DLManagedTensor) -> None:
+    deleter = kind.from_address(address).deleter
     if deleter:
         _Deleter(deleter)(address)
 
@@ -69,10 +80,17 @@ def _drop_export(address: int, exports: dict[int, tuple] = _exports) -> None:
 
 
 @ctypes.PYFUNCTYPE(None, c_void_p)
-def _drop_capsule(capsule: int, names=_names, pointer=_pointer, delete=_delete, new=_NEW) -> None:
+def _drop_capsule(
+    capsule: int,
+    names=_names,
+    pointer=_pointer,
+    delete=_delete,
+    kinds=((_NEW, _DLManagedTensor), (_VERSIONED, _DLManagedTensorVersioned)),
+) -> None:
     """Destructor of a capsule: deletes the tensor unless a consumer took it over."""
-    if names(capsule, new):
-        delete(pointer(capsule, new))
+    for name, kind in kinds:
+        if names(capsule, name):
+            delete(pointer(capsule, name), kind)
 
 
 # Others may call these after the module's end, so they are never freed.
@@ -80,10 +98,12 @@ for _callback in (_drop_export, _drop_capsule):
     _python.Py_IncRef(ctypes.py_object(_callback))
 
 
-def _export(tensor: _DLTensor, owner: Any) -> int:
-    """Makes a DLManagedTensor of the same data; `owner` is kept until its deleter is called."""
+def _export(tensor: _DLTensor, owner: Any, kind: type = _DLManagedTensor) -> int:
+    """Makes a struct of DLPack with the same data; `owner` is kept until its deleter is called."""
     shape = (c_int64 * tensor.ndim)(*tensor.shape[: tensor.ndim])
-    managed = _DLManagedTensor(tensor=tensor, deleter=ctypes.cast(_drop_export, c_void_p).value)
+    managed = kind(tensor=tensor, deleter=ctypes.cast(_drop_export, c_void_p).value)
+    if kind is _DLManagedTensorVersioned:
+        managed.major = 1
     managed.tensor.shape = ctypes.cast(shape, POINTER(c_int64))
     strides = None
     if tensor.strides:
@@ -149,13 +169,17 @@ class Tensor:
         return self._tensor.device_type, self._tensor.device_id
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None) -> Any:
-        """A capsule "dltensor" (DLPack without a version). Only for the tensor's own device."""
+        """A capsule: "dltensor_versioned" (DLPack 1) if max_version says that the caller knows it,
+        otherwise "dltensor". Only for the tensor's own device, and without a copy."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"a copy to device {dl_device} is not supported")
         if copy:
             raise BufferError("a copy is not supported: copy the array that from_dlpack makes")
-        address = _export(self._tensor, self)
-        return _python.PyCapsule_New(address, _NEW, ctypes.cast(_drop_capsule, c_void_p).value)
+        name, kind = _NEW, _DLManagedTensor
+        if max_version is not None and max_version[0] >= 1:
+            name, kind = _VERSIONED, _DLManagedTensorVersioned
+        address = _export(self._tensor, self, kind)
+        return _python.PyCapsule_New(address, name, ctypes.cast(_drop_capsule, c_void_p).value)
 
     def tolist(self) -> Any:
         """The values as nested lists, one level for each dim; a number for a tensor without dims."""

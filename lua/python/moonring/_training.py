@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moonring import errors
+from moonring import _calls, errors
 from moonring._configuration import words_of
 from moonring._runtime import Path, Runtime
 
@@ -136,11 +136,11 @@ class _Training(Runtime):
             self._run.stopped = True
             self.cancel(save=True)
 
-    def _interrupt(self, count: int = 1) -> None:
+    def _interrupt(self, call: _calls.Call, count: int) -> None:
         """The first Ctrl-C saves a checkpoint, the second one ends the run at once."""
         self.cancel(save=count == 1)
 
-    def _fail(self) -> None:
+    def _fail(self, call: _calls.Call) -> None:
         self.cancel()
 
     def train(self, words: Sequence[str]) -> None:
