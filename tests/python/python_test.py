@@ -97,19 +97,30 @@ class Case(unittest.TestCase):
 class Training(Case):
     def test_losses_are_those_of_the_command(self):
         lines = []
-        run = moonring.train(self.config, on_log=lines.append, val_size=2, eval_steps=2,
-                             eval_strategy="steps")  # fmt: skip
+        run = moonring.train(
+            self.config, on_log=lines.append, val_size=2, eval_steps=2, eval_strategy="steps"
+        )
         self.assertEqual([step.step for step in run.steps], [1, 2, 3, 4])
         self.assertEqual(run.steps[0].total_steps, 4)
-        self.assertEqual([each.step for each in run.evaluations], [2, 4, 4])  # and after the last step
+        self.assertEqual(
+            [each.step for each in run.evaluations], [2, 4, 4]
+        )  # and after the last step
         self.assertIn("eval_loss", run.evaluations[0].metrics)
         self.assertFalse(run.stopped)
         self.assertEqual(run.output_dir, str(self.folder / "out"))
         self.assertTrue(any("4 steps of " in line for line in lines), lines)
         words = [f"{name}={value}" for name, value in self.config.items()]
         words[-1] = "output_dir=by_command"
-        code, said = self.output("-m", "moonring", "train", *words, "use_cpu=true", "val_size=2",
-                                 "eval_steps=2", "eval_strategy=steps")  # fmt: skip
+        code, said = self.output(
+            "-m",
+            "moonring",
+            "train",
+            *words,
+            "use_cpu=true",
+            "val_size=2",
+            "eval_steps=2",
+            "eval_strategy=steps",
+        )
         self.assertEqual(code, 0, said)
         log = (self.folder / "by_command/trainer_log.jsonl").read_text().splitlines()
         losses = [line["loss"] for line in map(json.loads, log) if "loss" in line]
@@ -172,7 +183,7 @@ class Training(Case):
             ({"lerning_rate": 1}, moonring.InvalidArgument, "did you mean 'learning_rate'"),
             ({"model_name_or_path": "/none"}, moonring.NotFound, "/none"),
             ({"roots": [self.folder / "data"]}, moonring.PermissionDenied, "outside of the roots"),
-            ({"sequence_parallel_size": 2}, moonring.Error, "2 ranks .*`moonring train CONFIG`"),
+            ({"sequence_parallel_size": 2}, moonring.Error, "2 ranks .*`moonring train CONFIG"),
         ]
         for keys, kind, words in cases:
             with self.subTest(keys), self.assertRaisesRegex(kind, words) as caught:
@@ -185,10 +196,16 @@ class Training(Case):
 
     def test_values_are_those_of_yaml(self):
         out = self.folder / "out [1]: #x"
-        moonring.train(
-            self.config | {"output_dir": out, "max_steps": 1, "lr_scheduler_type": "cosine_with_min_lr",
-                           "lr_scheduler_kwargs": {"min_lr": 1e-5}, "report_to": ["none"],
-                           "eval_dataset": None, "run_name": 'a "b" #c'})  # fmt: skip
+        keys = {
+            "output_dir": out,
+            "max_steps": 1,
+            "lr_scheduler_type": "cosine_with_min_lr",
+            "lr_scheduler_kwargs": {"min_lr": 1e-5},
+            "report_to": ["none"],
+            "eval_dataset": None,
+            "run_name": 'a "b" #c',
+        }
+        moonring.train(self.config | keys)
         written = (out / "training_args.yaml").read_text()
         self.assertIn("min_lr", written)
         self.assertIn("#c", written)
@@ -277,8 +294,14 @@ class Models(Case):
         self.assertEqual("".join(model.generate("hello", max_new_tokens=8, stream=True)), text)
         new = model.generate(ids, max_new_tokens=8, temperature=1, seed=3)
         self.assertEqual(model.generate(ids, max_new_tokens=8, temperature=1, seed=3), new)
-        self.assertEqual(list(model.generate(ids, max_new_tokens=8, temperature=1, seed=3,
-                                             stream=True, stop_ids=[])), new)  # fmt: skip
+        self.assertEqual(
+            list(
+                model.generate(
+                    ids, max_new_tokens=8, temperature=1, seed=3, stream=True, stop_ids=[]
+                )
+            ),
+            new,
+        )
         talk = [{"role": "system", "content": "short"}, {"role": "user", "content": "hello"}]
         answer = model.chat(talk, max_new_tokens=8)
         self.assertEqual("".join(model.chat(talk, max_new_tokens=8, stream=True)), answer)
@@ -299,7 +322,9 @@ class Models(Case):
 class Tensors(Case):
     def test_are_not_copied(self):
         runtime = moonring.Runtime()
-        runtime.run_string("function f(value, x) x:add_(value) return { sum = x:sum():item() }, x end")
+        runtime.run_string(
+            "function f(value, x) x:add_(value) return { sum = x:sum():item() }, x end"
+        )
         given = moonring._tensors.of_integers([1, 2, 3])
         value, (result,) = runtime.call_tensors("f", 2, given)
         self.assertEqual((value, result.shape, result.dtype), ({"sum": 12}, (3,), "int64"))
@@ -316,7 +341,9 @@ class Commands(Case):
         self.assertIn(moonring.version(), moonring.run("version"))
         self.assertIn("3 layers", moonring.run("inspect", self.folder / "model"))
         lines = []
-        moonring.run("preprocess", on_log=lines.append, out=self.folder / "rows.jsonl", **self.config)
+        moonring.run(
+            "preprocess", on_log=lines.append, out=self.folder / "rows.jsonl", **self.config
+        )
         self.assertIn("input_ids", (self.folder / "rows.jsonl").read_text())
         with self.assertRaisesRegex(moonring.NotFound, "did you mean 'train'"):
             moonring.run("trian")
@@ -331,22 +358,35 @@ class Commands(Case):
         make_torch(self.folder / "old", LIBTORCH, "2.6.0+cpu")
         for path, words in (
             (str(PACKAGE), "moonring: no LibTorch 2.11: .*torch==2.11"),
-            (f"{PACKAGE}:{self.folder / 'old'}", "moonring: LibTorch 2.11 is required, and .* is 2.6"),
+            (
+                f"{PACKAGE}:{self.folder / 'old'}",
+                "moonring: LibTorch 2.11 is required, and .* is 2.6",
+            ),
         ):
             code, said = self.output("-S", "-m", "moonring", "version", PYTHONPATH=path)
             self.assertEqual((code, said.count("\n")), (2, 1), said)
             self.assertRegex(said, words)
-            code, said = self.output("-S", "-c", "import moonring; moonring.version()",
-                                     PYTHONPATH=path)  # fmt: skip
+            code, said = self.output(
+                "-S", "-c", "import moonring; moonring.version()", PYTHONPATH=path
+            )
             self.assertRegex(said, "LoadError: .*LibTorch 2.11")
 
     def test_an_old_machine(self):
         from moonring import _libraries
 
         for text, words in (
-            ("/lib/libc.so.6: version `GLIBC_2.36' not found (required by x.so)", "glibc 2.36 or newer"),
-            ("libstdc++.so.6: version `GLIBCXX_3.4.30' not found (...)", "libstdc.. with GLIBCXX_3.4.30"),
-            ("libcairo.so.2: cannot open shared object file: No such file", "libcairo.so.2 is missing"),
+            (
+                "/lib/libc.so.6: version `GLIBC_2.36' not found (required by x.so)",
+                "glibc 2.36 or newer",
+            ),
+            (
+                "libstdc++.so.6: version `GLIBCXX_3.4.30' not found (...)",
+                "libstdc.. with GLIBCXX_3.4.30",
+            ),
+            (
+                "libcairo.so.2: cannot open shared object file: No such file",
+                "libcairo.so.2 is missing",
+            ),
         ):
             self.assertRegex(str(_libraries.explained(OSError(text))), words)
 

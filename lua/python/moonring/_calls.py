@@ -29,8 +29,8 @@ class Event:
 class Call:
     """One call. Events come from the worker thread in order; the caller takes them.
 
-    A signal handler may raise an exception between any two bytecodes of the caller's thread, so each
-    change of the state is one assignment or one call of a C function.
+    A signal handler may raise an exception between any two bytecodes of the caller's thread, so
+    each change of the state is one assignment or one call of a C function.
     """
 
     def __init__(

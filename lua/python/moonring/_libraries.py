@@ -26,8 +26,10 @@ def runtime_folder() -> str:
     folder = given or os.path.join(os.path.dirname(os.path.abspath(__file__)), "runtime")
     if not os.path.exists(os.path.join(folder, "lib", "libmoonring.so")):
         what = "MOONRING_RUNTIME" if given else "this installation is incomplete"
-        raise LoadError(f"{what}: {folder} has no lib/libmoonring.so, expected the folder of a built "
-                        "Moonring, such as bazel-bin/dist")
+        raise LoadError(
+            f"{what}: {folder} has no lib/libmoonring.so, expected the folder of a built "
+            "Moonring, such as bazel-bin/dist"
+        )
     return os.path.abspath(folder)
 
 
@@ -74,8 +76,9 @@ def check_torch(folder: str, binary: str) -> None:
     cuda = re.search(r"\+cu(\d+)", found)
     without = re.search(r"\+(cpu|rocm|xpu)", found) or (cuda and int(cuda.group(1)) < 130)
     if without and mentions(binary, b"libtorch_cuda.so"):
-        raise LoadError(f"this Moonring is for CUDA 13, and {folder} is {found}: install torch "
-                        f"{TORCH}.0+cu130")
+        raise LoadError(
+            f"this Moonring is for CUDA 13, and {folder} is {found}: install torch {TORCH}.0+cu130"
+        )
 
 
 def library_folders(torch: str) -> list[str]:
@@ -92,11 +95,15 @@ def explained(problem: OSError) -> LoadError:
     text = str(problem)
     old = re.search(r"version [`'](GLIBC|GLIBCXX|CXXABI)_([\d.]+)' not found", text)
     if old and old.group(1) == "GLIBC":
-        return LoadError(f"Moonring needs a Linux with glibc {old.group(2)} or newer (Debian 12, "
-                         f"Ubuntu 22.10 or later), and this machine has {platform.libc_ver()[1]}")
+        return LoadError(
+            f"Moonring needs a Linux with glibc {old.group(2)} or newer (Debian 12, "
+            f"Ubuntu 22.10 or later), and this machine has {platform.libc_ver()[1]}"
+        )
     if old:
-        return LoadError(f"Moonring needs a libstdc++ with {old.group(1)}_{old.group(2)} (that of GCC "
-                         "12 or newer), and the one that was loaded is older")
+        return LoadError(
+            f"Moonring needs a libstdc++ with {old.group(1)}_{old.group(2)} (that of GCC "
+            "12 or newer), and the one that was loaded is older"
+        )
     missing = re.search(r"^(\S+): cannot open shared object file", text)
     if missing and not missing.group(1).startswith("/"):
         return LoadError(f"the library {missing.group(1)} is missing on this machine ({text})")
@@ -120,8 +127,9 @@ def _preload(torch: str, runtime: str, binary: str) -> None:
 
 def _load() -> ctypes.CDLL:
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise LoadError(f"Moonring runs on Linux on x86-64, and this is {sys.platform} on "
-                        f"{platform.machine()}")
+        raise LoadError(
+            f"Moonring runs on Linux on x86-64, and this is {sys.platform} on {platform.machine()}"
+        )
     runtime, torch = runtime_folder(), torch_folder()
     binary = os.path.join(runtime, "lib", "libmoonring.so")
     check_torch(torch, binary)

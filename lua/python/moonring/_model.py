@@ -53,13 +53,13 @@ def _sampling(
 class Model:
     """A model on this machine's GPU, or its CPU: log-probs, completions and answers.
 
-    path: a Hugging Face folder, a .gguf file, an adapter's folder, a name on a hub, builtin:smollm2,
-        or a LLaMA-Factory YAML for inference.
+    path: a Hugging Face folder, a .gguf file, an adapter's folder, a name on a hub,
+        builtin:smollm2, or a LLaMA-Factory YAML for inference.
     device, threads, on_log: as in Runtime.
     keys: keys of a configuration that apply to a model that is not trained: adapter_name_or_path,
         template, default_system, enable_thinking, bf16, pure_bf16, fp64, quantization_bit,
-        rope_scaling, micro_batch_tokens (tokens of a forward in log_probs; default 8192), ...; others
-        are refused. Computation is fp32 by default.
+        rope_scaling, micro_batch_tokens (tokens of a forward in log_probs; default 8192), ...;
+        others are refused. Computation is fp32 by default.
 
     A Model makes one call at a time; a call from another thread waits. Ctrl-C ends a call, and the
     model can be used again. close(), or `with`, frees its memory.
@@ -119,10 +119,11 @@ class Model:
     # Log-probs ---------------------------------------------------------------------------------
 
     def log_probs(self, ids: Any) -> Any:
-        """Natural logarithms of the probability of each token given the earlier ones of its document.
+        """Natural logarithms of the probability of each token given the earlier ones of its
+        document.
 
-        The first token of a document has no value: n tokens have n - 1 values, value i being that of
-        token i + 1. Documents do not attend to each other. They are computed as a packed stream,
+        The first token of a document has no value: n tokens have n - 1 values, value i being that
+        of token i + 1. Documents do not attend to each other. They are computed as a packed stream,
         without padding; the result does not depend on the other documents of the batch but for
         rounding. Not differentiable.
 
@@ -144,9 +145,11 @@ class Model:
         if not batch:
             return []
         flat = _is_flat(batch)
-        rows = [_tensors.integers(batch, "ids")] if flat else [
-            _tensors.integers(row, f"ids[{i}]") for i, row in enumerate(_rows(batch))
-        ]
+        rows = (
+            [_tensors.integers(batch, "ids")]
+            if flat
+            else [_tensors.integers(row, f"ids[{i}]") for i, row in enumerate(_rows(batch))]
+        )
         given = {"lengths": [len(row) for row in rows], "batched": not flat}
         packed = _tensors.of_integers([each for row in rows for each in row])
         values = self._runtime.call_tensors("model_log_probs", given, packed)[1][0].tolist()
@@ -179,7 +182,9 @@ class Model:
 
         add_special_tokens: puts the bos token first if the model's tokenizer does so.
         """
-        return self._runtime.call("model_tokenize", {"text": _text(text), "bos": add_special_tokens})
+        return self._runtime.call(
+            "model_tokenize", {"text": _text(text), "bos": add_special_tokens}
+        )
 
     def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         """The text of ids. An incomplete character becomes U+FFFD."""
@@ -220,9 +225,9 @@ class Model:
         top_p, top_k, repetition_penalty: as in Transformers; top_k 0: all tokens.
         stop_ids: ids that end the completion; None: those of the model (its eos, and those of its
             chat template).
-        stream: returns an iterator of pieces of the text (or of ids, without a stop id), as they are
-            generated. Closing the iterator ends the generation; other calls of the model wait for
-            its end.
+        stream: returns an iterator of pieces of the text (or of ids, without a stop id), as they
+            are generated. Closing the iterator ends the generation; other calls of the model wait
+            for its end.
         """
         given: dict[str, Any] = {
             "options": _sampling(
@@ -244,9 +249,7 @@ class Model:
         return self._runtime.call("model_generate", given)["text" if is_text else "ids"]
 
     @overload
-    def chat(
-        self, messages: Any, *, stream: Literal[False] = False, **sampling: Any
-    ) -> str: ...
+    def chat(self, messages: Any, *, stream: Literal[False] = False, **sampling: Any) -> str: ...
 
     @overload
     def chat(self, messages: Any, *, stream: Literal[True], **sampling: Any) -> Iterator[str]: ...
@@ -266,8 +269,8 @@ class Model:
         """Answers a conversation with the model's chat template (or the key `template`).
 
         messages: [{"role": "user", "content": "..."}, ...]: at the beginning a message of role
-            "system" is allowed, then "user" and "assistant" in turn, the last one of the user. A str
-            is one message of the user.
+            "system" is allowed, then "user" and "assistant" in turn, the last one of the user. A
+            str is one message of the user.
         Sampling and stream: as in generate. Returns the answer, or an iterator of its pieces.
         """
         system, texts = _conversation(messages)

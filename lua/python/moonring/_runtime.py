@@ -140,14 +140,15 @@ class Runtime:
     """One embedded Moonring: a Lua state with its own globals, models and limits.
 
     A process may have any number of them. A runtime makes one call at a time: a call from a second
-    thread waits for the first one. Calls run on a thread of the runtime, callbacks on the thread of the
-    call. Ctrl-C in the main thread ends the running call and raises KeyboardInterrupt; the runtime
-    can be used again.
+    thread waits for the first one. Calls run on a thread of the runtime, callbacks on the thread of
+    the call. Ctrl-C in the main thread ends the running call and raises KeyboardInterrupt; the
+    runtime can be used again.
 
     roots: folders below which files may be read and written. None: no confinement, scripts have all
         of Lua and the files of this process. []: no files.
     device: "cpu", "cuda"; None: a GPU if there is one.
-    threads: LibTorch's threads inside an operation; 0: those of this process (torch.get_num_threads).
+    threads: LibTorch's threads inside an operation; 0: those of this process
+        (torch.get_num_threads).
     memory: limit in bytes on Lua's heap and tensors; 0: none. Requires moonring.count_memory().
     instructions: limit on Lua instructions in a call; 0: none.
     on_log: called with each line that scripts print and that Moonring logs; None: they go to the
@@ -173,7 +174,11 @@ class Runtime:
     ) -> None:
         if isinstance(roots, (str, bytes, os.PathLike)):
             raise TypeError(f"roots: expected a list of folders, got {roots!r}")
-        for name, limit in (("threads", threads), ("memory", memory), ("instructions", instructions)):
+        for name, limit in (
+            ("threads", threads),
+            ("memory", memory),
+            ("instructions", instructions),
+        ):
             if limit < 0:
                 raise errors.InvalidArgument(f"{name}: expected 0 or more, got {limit}")
         self._on_log, self._on_progress = on_log, on_progress
@@ -221,7 +226,9 @@ class Runtime:
     def run_command(self, command: str, *words: str) -> None:
         """Runs a command of Moonring, as `moonring COMMAND WORDS...` does."""
         arguments = _array(words, "words")
-        self._call("moonring_run_command", text_bytes(command, "command"), len(arguments), arguments)
+        self._call(
+            "moonring_run_command", text_bytes(command, "command"), len(arguments), arguments
+        )
 
     def call(self, function: str, value: Any = None) -> Any:
         """Calls a global function that a script defined, and returns its first result.
@@ -236,9 +243,9 @@ class Runtime:
     ) -> tuple[Any, list[_tensors.Tensor]]:
         """Calls function(value, input 1, input 2, ...) with tensors, which are not copied.
 
-        inputs: tensors or arrays with __dlpack__ (torch, numpy, ...). The function sees the caller's
-        memory and may write into it. Returns the function's first result and the tensors after it;
-        these share their memory with the runtime's tensors.
+        inputs: tensors or arrays with __dlpack__ (torch, numpy, ...). The function sees the
+        caller's memory and may write into it. Returns the function's first result and the tensors
+        after it; these share their memory with the runtime's tensors.
         """
         call, _arguments = self._prepare(function, value, inputs, self._on_progress is not None)
         return self._finish_call(call)
@@ -418,8 +425,8 @@ def run(
 
     words: its words, as on the command line: "config.yaml", "key=value".
     keys: further words key=value, from Python values.
-    roots, device, threads: as in Runtime. on_log: called with each line of the log; None: the logger
-        "moonring".
+    roots, device, threads: as in Runtime. on_log: called with each line of the log; None: the
+        logger "moonring".
 
     Errors: as Runtime. A command that needs several ranks is refused; start it with
     `moonring -n RANKS COMMAND`.

@@ -7,7 +7,17 @@ import ctypes
 import operator
 import struct
 from collections.abc import Iterable
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
 
 _CPU, _CUDA = 1, 2
@@ -53,7 +63,8 @@ _python.PyCapsule_GetPointer.restype = c_void_p
 _python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, c_char_p]
 _python.PyCapsule_SetName.argtypes = [ctypes.py_object, c_char_p]
 
-# The same function, by the capsule's address: a destructor must not take a reference to its capsule.
+# The same function, by the capsule's address: a destructor must not take a reference to its
+# capsule.
 _names = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, c_char_p)(
     ctypes.cast(_python.PyCapsule_IsValid, c_void_p).value
 )
@@ -182,7 +193,7 @@ class Tensor:
         return _python.PyCapsule_New(address, name, ctypes.cast(_drop_capsule, c_void_p).value)
 
     def tolist(self) -> Any:
-        """The values as nested lists, one level for each dim; a number for a tensor without dims."""
+        """The values as nested lists, one level for each dim; a number if there are no dims."""
         tensor, shape, kind = self._tensor, self.shape, self.dtype
         if tensor.device_type != _CPU:
             raise TypeError("tolist: the tensor is on a GPU; torch.from_dlpack(tensor).tolist()")

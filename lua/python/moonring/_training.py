@@ -172,8 +172,8 @@ def train(
     config: the path of a LLaMA-Factory YAML (or JSON) file, or a dict of its keys.
     overrides: keys with priority over the file's. Values: None (null), bool, numbers, str, paths,
         lists, dicts.
-    on_step: called with each logged Step. If it returns False (not None or 0), a checkpoint is saved
-        and the run ends.
+    on_step: called with each logged Step. If it returns False (not None or 0), a checkpoint is
+        saved and the run ends.
     on_evaluation: the same for each Evaluation.
     on_log: called with each line of the log; None: they go to the logger "moonring".
     roots, device, threads: as in Runtime.
@@ -186,8 +186,8 @@ def train(
     With RANK and WORLD_SIZE in the environment (torchrun) this process is one of several ranks, and
     every rank makes the same call. Without them the run has one rank.
 
-    Errors: InvalidArgument for a wrong key or value (the message suggests the nearest name), NotFound,
-    Exhausted, Error (code "FAILED") for others.
+    Errors: InvalidArgument for a wrong key or value (the message suggests the nearest name),
+    NotFound, Exhausted, Error (code "FAILED") for others.
     """
     keys = words_of(overrides)
     if isinstance(config, Mapping):
@@ -196,15 +196,13 @@ def train(
         path = os.fsdecode(config)
         if "=" in path:
             raise errors.InvalidArgument(
-                f"config: {path!r} contains '=', which separates keys and values in a command's words; "
-                "rename the file, or pass a dict"
+                f"config: {path!r} contains '=', which separates keys and values in a command's "
+                "words; rename the file, or pass a dict"
             )
         words = [path, *keys]
     start = time.time()
     with Runtime() as reader:  # the file alone is read, before anything is confined
-        reader.run_string(
-            "function output_dir(of) return require 'moonring.run.embedded_model'.output_dir(of) end"
-        )
+        reader.run_string("output_dir = require 'moonring.run.embedded_model'.output_dir")
         file = {} if path is None else {"path": path}
         folder = reader.call("output_dir", {**file, "words": words[len(file) :]})
     run = Run(output_dir=folder or "")
@@ -214,10 +212,11 @@ def train(
             training.train(words)
     except errors.Error as error:
         if _RANKS in str(error):
+            count = str(error).split(" ranks", maxsplit=1)[0]
             raise type(error)(
-                f"{str(error).split(' ranks')[0]} ranks are requested, and one process is one rank: "
-                "start `moonring train CONFIG` in a shell, which starts them, or `torchrun "
-                "--nproc-per-node RANKS SCRIPT.py`"
+                f"{count} ranks are requested, and one process is one rank: start `moonring train "
+                "CONFIG` in a shell, which starts all of them, or `torchrun --nproc-per-node "
+                f"{count} SCRIPT.py`"
             ) from None
         raise
     _read_results(run, start)
