@@ -45,7 +45,7 @@ os.environ["PYTHONPATH"] = f"{PACKAGE}:{TEMP / 'packages'}"
 os.environ["OMP_NUM_THREADS"] = "1"
 for name in ("LD_LIBRARY_PATH", "RUNFILES_DIR", "RUNFILES_MANIFEST_FILE"):
     os.environ.pop(name, None)
-LIBTORCH = pathlib.Path(os.environ.get("MOONRING_LIBTORCH", ROOT.parent / "libtorch/lib"))
+LIBTORCH = next(ROOT.glob("_solib_*/*/libtorch_cpu.so")).parent
 make_torch(TEMP / "packages", LIBTORCH)
 sys.path[:0] = [str(PACKAGE), str(TEMP / "packages")]
 
