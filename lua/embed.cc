@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/DLConvertor.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
@@ -216,15 +217,24 @@ class CallScope {
 class BusyScope {
  public:
   explicit BusyScope(moonring_runtime& runtime)
-      : runtime_(runtime), mine_(!runtime.busy.exchange(true)) {}
+      : runtime_(runtime), mine_(!runtime.busy.exchange(true)) {
+    if (mine_) ForgetInterrupt();
+  }
   ~BusyScope() {
-    if (mine_) runtime_.busy = false;
+    if (!mine_) return;
+    ForgetInterrupt();
+    runtime_.busy = false;
   }
   BusyScope(const BusyScope&) = delete;
   BusyScope& operator=(const BusyScope&) = delete;
   bool mine() const { return mine_; }
 
  private:
+  void ForgetInterrupt() {
+    Cancel this_call = Cancel::kThisCall;
+    runtime_.cancel->compare_exchange_strong(this_call, Cancel::kNone);
+  }
+
   moonring_runtime& runtime_;
   const bool mine_;
 };
@@ -270,6 +280,54 @@ absl::StatusOr<std::vector<std::string>> Words(int argc, const char* const* argv
     words.emplace_back(argv[i]);
   }
   return words;
+}
+
+// A tensor that a caller handed over; its deleter runs when the last reference is gone.
+using OwnedTensor = std::shared_ptr<DLManagedTensor>;
+
+std::vector<OwnedTensor> Own(DLManagedTensor* const* tensors, size_t count) {
+  std::vector<OwnedTensor> owned;
+  for (size_t i = 0; tensors != nullptr && i < count; ++i) {
+    owned.emplace_back(tensors[i], [](DLManagedTensor* tensor) {
+      if (tensor != nullptr && tensor->deleter != nullptr) tensor->deleter(tensor);
+    });
+  }
+  return owned;
+}
+
+// The tensors as LibTorch's, without copies. Throws for a dtype or a device that LibTorch lacks.
+std::vector<at::Tensor> Imported(const std::vector<OwnedTensor>& owned) {
+  std::vector<at::Tensor> tensors;
+  for (const OwnedTensor& each : owned) {
+    TORCH_CHECK_VALUE(each != nullptr, "inputs: input ", tensors.size(), " is NULL");
+    DLManagedTensor managed = *each;
+    // The offset is added here, whether at::fromDLPack does so or not.
+    managed.dl_tensor.data =
+        static_cast<char*>(managed.dl_tensor.data) + managed.dl_tensor.byte_offset;
+    managed.dl_tensor.byte_offset = 0;
+    tensors.push_back(at::fromDLPack(&managed, [each](void*) {}));
+  }
+  return tensors;
+}
+
+// The tensors as DLPack's, in an array from malloc. Throws for a tensor without storage.
+DLManagedTensor** Exported(const std::vector<at::Tensor>& tensors) {
+  struct Made {
+    ~Made() {
+      for (DLManagedTensor* each : list) each->deleter(each);
+    }
+    std::vector<DLManagedTensor*> list;
+  } made;
+  for (const at::Tensor& tensor : tensors) {
+    made.list.reserve(made.list.size() + 1);
+    made.list.push_back(at::toDLPack(tensor.detach()));
+  }
+  const size_t bytes = tensors.size() * sizeof(DLManagedTensor*);
+  auto* const array = static_cast<DLManagedTensor**>(std::malloc(bytes));
+  if (array == nullptr) throw std::bad_alloc();
+  std::copy(made.list.begin(), made.list.end(), array);
+  made.list.clear();
+  return array;
 }
 
 absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::string& command,
@@ -348,17 +406,53 @@ moonring_code moonring_run_command(moonring_runtime* runtime, const char* comman
 moonring_code moonring_call(moonring_runtime* runtime, const char* function, const char* json,
                             char** result) {
   if (result != nullptr) *result = nullptr;
-  std::string text;
+  moonring::lua::CallResult returned;
   const moonring_code code = moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
     if (function == nullptr)
       return absl::InvalidArgumentError("function: expected a name, got NULL");
-    return runtime->vm->Call(function, json == nullptr ? "" : json, text);
+    return runtime->vm->Call(function, json == nullptr ? "" : json, {}, returned);
   });
-  if (code == MOONRING_OK && result != nullptr) *result = strdup(text.c_str());
+  if (code == MOONRING_OK && result != nullptr) *result = strdup(returned.json.c_str());
   return code;
 }
 
-void moonring_free(char* text) { std::free(text); }
+moonring_code moonring_call_tensors(moonring_runtime* runtime, const char* function,
+                                    const char* json, DLManagedTensor* const* inputs,
+                                    size_t input_count, char** result, DLManagedTensor*** outputs,
+                                    size_t* output_count) {
+  using namespace moonring::lua;
+  if (result != nullptr) *result = nullptr;
+  if (outputs != nullptr) *outputs = nullptr;
+  if (output_count != nullptr) *output_count = 0;
+  std::vector<OwnedTensor> owned;  // the caller's, from here on
+  const absl::Status taken = Barrier([&]() -> absl::Status {
+    owned = Own(inputs, input_count);
+    return absl::OkStatus();
+  });
+  if (!taken.ok()) return MOONRING_EXHAUSTED;
+  CallResult returned;
+  DLManagedTensor** exported = nullptr;
+  const moonring_code code = Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
+    if (function == nullptr)
+      return absl::InvalidArgumentError("function: expected a name, got NULL");
+    if (input_count > 0 && inputs == nullptr)
+      return absl::InvalidArgumentError("inputs: expected as many as input_count says, got NULL");
+    if ((outputs == nullptr) != (output_count == nullptr))
+      return absl::InvalidArgumentError("outputs, output_count: expected both, or neither");
+    const std::vector<at::Tensor> tensors = Imported(owned);
+    owned.clear();
+    ScriptError error = runtime->vm->Call(function, json == nullptr ? "" : json, tensors, returned);
+    if (error.exit_code == 0 && outputs != nullptr && !returned.tensors.empty())
+      exported = Exported(returned.tensors);
+    return error;
+  });
+  if (code != MOONRING_OK) return code;
+  if (result != nullptr) *result = strdup(returned.json.c_str());
+  if (outputs != nullptr) *outputs = exported, *output_count = returned.tensors.size();
+  return code;
+}
+
+void moonring_free(void* memory) { std::free(memory); }
 
 void moonring_cancel(moonring_runtime* runtime, int save) {
   if (runtime == nullptr) return;
@@ -367,9 +461,18 @@ void moonring_cancel(moonring_runtime* runtime, int save) {
   if (save != 0) {
     runtime->cancel->compare_exchange_strong(
         none, Cancel::kAtStep);  // does not replace a request to end at once
+    Cancel this_call = Cancel::kThisCall;
+    runtime->cancel->compare_exchange_strong(this_call, Cancel::kNow);
   } else {
     runtime->cancel->store(Cancel::kNow);
   }
+}
+
+void moonring_interrupt(moonring_runtime* runtime) {
+  using moonring::lua::Cancel;
+  if (runtime == nullptr || !runtime->busy) return;
+  Cancel none = Cancel::kNone;
+  runtime->cancel->compare_exchange_strong(none, Cancel::kThisCall);
 }
 
 const char* moonring_last_error(const moonring_runtime* runtime) {

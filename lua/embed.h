@@ -16,7 +16,8 @@
  * Threads. A process may have any number of runtimes, on any number of threads; runtimes share no
  * state. A runtime may be used by one thread at a time, and by different threads one after another.
  * A concurrent call, or a call from one of its callbacks, returns MOONRING_INVALID_ARGUMENT. Only
- * moonring_cancel may be called from any thread at any time before moonring_destroy.
+ * moonring_cancel and moonring_interrupt may be called from any thread at any time before
+ * moonring_destroy.
  *
  * Moonring does not change the process: it installs no signal handlers, does not exit or fork, does
  * not change the working directory or the environment, and writes nothing to stdout or stderr. A
@@ -65,7 +66,7 @@ typedef enum moonring_log_kind {
 
 /* Callbacks run on the script's thread, between two of its instructions. `line` and `json` are
  * valid until the callback returns. It must not call functions of the runtime, except
- * moonring_cancel, and must not throw or longjmp. */
+ * moonring_cancel and moonring_interrupt, and must not throw or longjmp. */
 typedef void (*moonring_log_callback)(void* context, moonring_log_kind kind, const char* line);
 
 /* Receives for each logged step (logging_steps)
@@ -128,7 +129,8 @@ MOONRING_API moonring_code moonring_run_command(moonring_runtime* runtime, const
 MOONRING_API moonring_code moonring_call(moonring_runtime* runtime, const char* function,
                                          const char* json, char** result);
 
-MOONRING_API void moonring_free(char* text);
+/* Frees a string or an array that a function returned. Does nothing for NULL. */
+MOONRING_API void moonring_free(void* memory);
 
 /* Cancels a runtime permanently: the running call, and every later one, returns MOONRING_CANCELLED.
  * If `save` is 0, the call ends as soon as Lua code runs, at the latest after the current forward
@@ -146,6 +148,38 @@ MOONRING_API const char* moonring_last_error(const moonring_runtime* runtime);
  * Required for `memory` in the options and for the key `memory_report: true`. Must be called while
  * no other thread creates tensors. */
 MOONRING_API void moonring_count_memory(void);
+
+/* DLPack's struct, without a version: dlpack.h of DLPack defines it, and so does LibTorch's
+ * <ATen/dlpack.h>. */
+struct DLManagedTensor;
+
+/* Calls a global function that a script defined, with tensors: function(value, input 1, input 2,
+ * ...), where `value` is the JSON value, or nil for NULL. The function returns a value and then any
+ * number of tensors. *result is the value, as in moonring_call; *outputs is an array of the
+ * tensors, which the caller frees with moonring_free, and *output_count their number. After an
+ * error, and if there is no output, these are NULL and 0. `result`, and `outputs` together with
+ * `output_count`, may be NULL: then these results are dropped.
+ *
+ * No tensor is copied. An input shares its memory with the tensor that the function gets, so the
+ * caller sees what the function writes into it; an output shares its memory with the runtime's
+ * tensor. The bytes of inputs do not count towards `memory` in the options.
+ *
+ * Ownership. The call takes over every input, whatever it returns: when nothing in the runtime uses
+ * the tensor any more, its deleter (if it is not NULL) is called once, on the thread of this call,
+ * of a later call or of moonring_destroy. So the caller must not use the struct `inputs[i]` after
+ * the call. Each output belongs to the caller, who calls its deleter once; it may outlive the
+ * runtime. The arrays `inputs` and *outputs themselves do not own their elements. */
+MOONRING_API moonring_code moonring_call_tensors(moonring_runtime* runtime, const char* function,
+                                                 const char* json,
+                                                 struct DLManagedTensor* const* inputs,
+                                                 size_t input_count, char** result,
+                                                 struct DLManagedTensor*** outputs,
+                                                 size_t* output_count);
+
+/* Ends the running call as moonring_cancel with `save` 0 does, but only that call: it returns
+ * MOONRING_CANCELLED, and the runtime can be used again. May be called from any thread. Does
+ * nothing for NULL, and if no call is running. */
+MOONRING_API void moonring_interrupt(moonring_runtime* runtime);
 
 #ifdef __cplusplus
 }

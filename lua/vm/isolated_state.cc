@@ -65,7 +65,7 @@ IsolatedState::Outcome IsolatedState::Call(const std::string& function,
   maker_.limits.counted += limits_->counted;
   if (outcome.error.exit_code == 0) return outcome;
   outcome.results.clear();
-  const bool cancelled = makers.cancel != nullptr && makers.cancel->load() == Cancel::kNow;
+  const bool cancelled = makers.cancel != nullptr && EndsNow(makers.cancel->load());
   outcome.end = cancelled                    ? End::kCancelled
                 : limits_->passed_deadline   ? End::kDeadline
                 : outcome.error.heap_is_full ? End::kMemory

@@ -79,7 +79,7 @@ void CountInstructions(lua_State* L, lua_Debug*) {
   if (LimitsOf(L) == nullptr) return;
   Limits& limits = *LimitsOf(L);
   const bool cancelled =
-      limits.cancel != nullptr && limits.cancel->load(std::memory_order_relaxed) == Cancel::kNow;
+      limits.cancel != nullptr && EndsNow(limits.cancel->load(std::memory_order_relaxed));
   limits.counted += limits.each;
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
   const bool late = limits.deadline != Limits::kNever && Limits::Clock::now() > limits.deadline;

@@ -38,7 +38,9 @@ enum class Cancel : int {
   kAtStep,  // at the next step boundary, after a checkpoint: for scripts that check for it
             // (run.preempted)
   kNow,
+  kThisCall,  // as kNow, but only until the call into the runtime returns (moonring_interrupt)
 };
+inline bool EndsNow(Cancel cancel) { return cancel == Cancel::kNow || cancel == Cancel::kThisCall; }
 using CancelFlag = std::atomic<Cancel>;
 
 struct Limits {

@@ -18,7 +18,9 @@
 #include "base/files/input_file.h"
 #include "base/memory/memory_account.h"
 #include "base/status/torch_status.h"
+#include "lua/binding/class.h"
 #include "lua/binding/guard.h"
+#include "lua/binding/tensor.h"
 #include "lua/vm/script_error.h"
 
 namespace moonring::lua {
@@ -95,6 +97,20 @@ void CallOwn(lua_State* L, const char* module, const char* function, int results
   lua_getfield(L, -1, function);
   lua_remove(L, -2);
   lua_call(L, 0, results);
+}
+
+// Reads a function's results from stack position `first` on, which must be tensors.
+std::vector<at::Tensor> TakeTensors(lua_State* L, int first) {
+  std::vector<at::Tensor> tensors;
+  for (int i = first; i <= lua_gettop(L); ++i) {
+    if (Class<TensorHandle>::Test(L, i) == nullptr) {
+      throw base::StatusError(absl::InvalidArgumentError(
+          absl::StrCat("result ", i - first + 2, " of the function: expected a tensor, got a ",
+                       luaL_typename(L, i))));
+    }
+    tensors.push_back(Value<at::Tensor>::Read(L, i));
+  }
+  return tensors;
 }
 
 ScriptError Ended(int exit_code, ErrorValue error) {
@@ -244,9 +260,11 @@ ScriptError Vm::RunText(const std::string& text, const std::string& chunk,
   });
 }
 
-ScriptError Vm::Call(const std::string& function, const std::string& json, std::string& result) {
+ScriptError Vm::Call(const std::string& function, const std::string& json,
+                     absl::Span<const at::Tensor> tensors, CallResult& result) {
   return RunAndClose([&](lua_State* L) {
     host_->own_script = false;
+    luaL_checkstack(L, static_cast<int>(tensors.size()) + 8, "too many tensors");
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_getfield(L, -1, "moonring.native.system");
     const int system = lua_gettop(L);
@@ -258,21 +276,24 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
     if (!lua_isfunction(L, -1))
       throw base::StatusError(absl::NotFoundError(
           absl::StrCat("no script defined a global function '", function, "'")));
+    const int called = lua_gettop(L);
     if (!json.empty()) {
       lua_getfield(L, system, "json_decode");
       lua_pushlstring(L, json.data(), json.size());
       lua_call(L, 1, 1);
+    } else if (!tensors.empty()) {
+      lua_pushnil(L);
     }
+    for (const at::Tensor& tensor : tensors) Value<at::Tensor>::Push(L, tensor);
     Watch(L, &host_->limits);
-    lua_call(L, json.empty() ? 0 : 1, 1);
-    if (lua_isnil(L, -1)) {
-      result = "null";
-      return;
-    }
+    lua_call(L, lua_gettop(L) - called, LUA_MULTRET);
+    result.tensors = TakeTensors(L, called + 1);
+    if (lua_gettop(L) < called || lua_isnil(L, called)) return;
+    lua_settop(L, called);
     lua_call(L, 1, 1);  // json_encode
     size_t size = 0;
     const char* const text = lua_tolstring(L, -1, &size);
-    result.assign(text, size);
+    result.json.assign(text, size);
   });
 }
 
@@ -391,7 +412,7 @@ absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOp
 }
 
 bool IsCancelled(const Host& host) {
-  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
+  return host.limits.cancel != nullptr && EndsNow(host.limits.cancel->load());
 }
 
 void EndIfCancelled(const Host& host) {

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include <lua.hpp>
 
 #include "absl/status/statusor.h"
@@ -83,6 +85,12 @@ struct Host {
       false;  // set when the script's first step begins: later failures exit with 1 instead of 2
 };
 
+// What a called function returned: its first result as JSON, and the tensors after it.
+struct CallResult {
+  std::string json = "null";
+  std::vector<at::Tensor> tensors = {};
+};
+
 class Vm {
  public:
   explicit Vm(Host host);
@@ -95,9 +103,11 @@ class Vm {
                   const std::vector<std::string>& arguments);
   ScriptError RunText(const std::string& text, const std::string& chunk,
                       const std::vector<std::string>& arguments);
-  // Calls a global function that a user's script defined. `json`: the function's argument as JSON,
-  // "" for none; `result`: receives the function's first result as JSON.
-  ScriptError Call(const std::string& function, const std::string& json, std::string& result);
+  // Calls a global function that a user's script defined. `json`: the function's first argument as
+  // JSON, "" for nil; `tensors`: the arguments after it. Errors: INVALID_ARGUMENT if a result after
+  // the first one is not a tensor.
+  ScriptError Call(const std::string& function, const std::string& json,
+                   absl::Span<const at::Tensor> tensors, CallResult& result);
   // Runs `body` in this state on behalf of another state (lua/vm/isolated_state.h), with this
   // state's limits and the given deadline. Cancellation is only checked while `body` runs, not
   // before or after it. An exception in `body` becomes the returned error.

@@ -16,9 +16,11 @@ processed in order, by the text after the block's language:
                      "-- prints: " in it, or with the next block if that is "text out"
   lua run: NAME      the same, from the file NAME
   lua, json, jsonl   must parse
+  python             must parse; other tests run it
   text, c            anything except a command
 """
 
+import ast
 import json
 import os
 import re
@@ -138,6 +140,12 @@ class Page:
         if self.said != wanted:
             self.complain(block, f"expected\n{wanted}but it printed\n{self.said}")
         self.said = None
+
+    def take_python(self, block: pages.Block, word: str) -> None:
+        try:
+            ast.parse(block.text)
+        except SyntaxError as why:
+            self.complain(block, f"is no Python: {why}")
 
     def take_json(self, block: pages.Block, word: str) -> None:
         self.parse_json(block, block.text)

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <ATen/dlpack.h>
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"
@@ -151,7 +152,7 @@ TEST(EmbedLibrary, ShowsItsOwnNamesAlone) {
     names += name.rfind("moonring_", 0) == 0;
   }
   EXPECT_EQ(pclose(pipe), 0);
-  EXPECT_EQ(names, 11);
+  EXPECT_EQ(names, 13);
 }
 
 TEST(EmbedLibrary, RefusesWrongOptions) {
@@ -265,6 +266,82 @@ TEST_F(Embed, CallsWhatAScriptDefined) {
   EXPECT_EQ(moonring_call(runtime.runtime, nullptr, nullptr, &result), MOONRING_INVALID_ARGUMENT);
 }
 
+// A tensor in this test's memory, which counts the calls of its deleter.
+struct OwnTensor {
+  explicit OwnTensor(int* deleted) : deleted(deleted) {
+    managed.dl_tensor = {.data = values,
+                         .device = {.device_type = kDLCPU, .device_id = 0},
+                         .ndim = 1,
+                         .dtype = {.code = kDLFloat, .bits = 64, .lanes = 1},
+                         .shape = shape,
+                         .strides = nullptr,
+                         .byte_offset = sizeof(double)};
+    managed.manager_ctx = this;
+    managed.deleter = [](DLManagedTensor* self) {
+      ++*static_cast<OwnTensor*>(self->manager_ctx)->deleted;
+    };
+  }
+  double values[4] = {-1, 1, 2, 3};
+  int64_t shape[1] = {3};
+  int* deleted;
+  DLManagedTensor managed = {};
+};
+
+TEST_F(Embed, CallsWithTensorsCopyNone) {
+  int deleted = 0;
+  OwnTensor a(&deleted), b(&deleted), wrong(&deleted);
+  DLManagedTensor* const inputs[] = {&a.managed, &b.managed};
+  DLManagedTensor** outputs = nullptr;
+  size_t count = 0;
+  char* result = nullptr;
+  {
+    Runtime runtime(folder_);
+    ASSERT_EQ(
+        runtime.Script("function f(v, a, b) a:add_(v) return { a:sum():item() }, a, b * 2 end "
+                       "function g(v, a) return nil, 1 end function h(v) return v == nil end"),
+        MOONRING_OK);
+    ASSERT_EQ(
+        moonring_call_tensors(runtime.runtime, "f", "10", inputs, 2, &result, &outputs, &count),
+        MOONRING_OK)
+        << runtime.error();
+    EXPECT_STREQ(result, "[36]");
+    moonring_free(result);
+    ASSERT_EQ(count, 2u);
+    EXPECT_EQ(outputs[0]->dl_tensor.data, a.values + 1);  // without the byte offset
+    EXPECT_THAT(a.values, ElementsAre(-1, 11, 12, 13));
+    EXPECT_EQ(static_cast<double*>(outputs[1]->dl_tensor.data)[2], 6);
+    EXPECT_EQ(outputs[1]->dl_tensor.shape[0], 3);
+    // An input is taken over whatever the call returns.
+    EXPECT_EQ(deleted, 1);  // b; the first output keeps a
+    DLManagedTensor* const others[] = {&wrong.managed};
+    EXPECT_EQ(moonring_call_tensors(nullptr, "f", nullptr, others, 1, nullptr, nullptr, nullptr),
+              MOONRING_INVALID_ARGUMENT);
+    EXPECT_EQ(deleted, 2);
+    wrong.managed.dl_tensor.dtype.bits = 24;
+    EXPECT_NE(
+        moonring_call_tensors(runtime.runtime, "f", nullptr, others, 1, nullptr, nullptr, nullptr),
+        MOONRING_OK);
+    EXPECT_EQ(deleted, 3);
+    wrong.managed.dl_tensor.dtype.bits = 64;
+    EXPECT_EQ(
+        moonring_call_tensors(runtime.runtime, "g", nullptr, others, 1, &result, nullptr, nullptr),
+        MOONRING_INVALID_ARGUMENT);
+    EXPECT_THAT(runtime.error(), HasSubstr("result 2 of the function: expected a tensor"));
+    EXPECT_EQ(result, nullptr);
+    EXPECT_EQ(
+        moonring_call_tensors(runtime.runtime, "h", nullptr, nullptr, 0, &result, nullptr, nullptr),
+        MOONRING_OK);
+    EXPECT_STREQ(result, "true");
+    moonring_free(result);
+  }
+  EXPECT_EQ(deleted, 4);  // b, and `wrong` three times
+  outputs[0]->deleter(outputs[0]);
+  EXPECT_EQ(deleted, 5);
+  EXPECT_EQ(static_cast<double*>(outputs[1]->dl_tensor.data)[0], 2);  // outlives the runtime
+  outputs[1]->deleter(outputs[1]);
+  moonring_free(outputs);
+}
+
 TEST_F(Embed, MayLeaveAScriptAllOfLua) {
   Runtime runtime("");
   EXPECT_EQ(runtime.Script("assert(io.open('/etc/passwd')):close() io.write('a', 1, '\\n') "
@@ -314,6 +391,30 @@ TEST_F(Embed, IsCancelledFromAnotherThread) {
   other.join();
   EXPECT_EQ(runtime.Script("return 1"), MOONRING_CANCELLED);  // still cancelled
   EXPECT_EQ(runtime.error(), "CANCELLED: the run was cancelled");
+}
+
+TEST_F(Embed, AnInterruptEndsOneCall) {
+  Runtime runtime(folder_);
+  moonring_interrupt(runtime.runtime);  // no call is running
+  moonring_interrupt(nullptr);
+  EXPECT_EQ(runtime.Script("return 1"), MOONRING_OK);
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over) moonring_interrupt(runtime.runtime);
+  });
+  EXPECT_EQ(runtime.Script("while true do pcall(function() while true do end end) end"),
+            MOONRING_CANCELLED);
+  over = true;
+  other.join();
+  EXPECT_EQ(runtime.Script("return 1"), MOONRING_OK);
+  // Cancelling during an interrupted call is for good.
+  runtime.told.on_progress = [&](const json&) {
+    moonring_interrupt(runtime.runtime);
+    moonring_cancel(runtime.runtime, 1);
+  };
+  EXPECT_EQ(runtime.Script("require 'moonring'.system.tell_progress {} while true do end"),
+            MOONRING_CANCELLED);
+  EXPECT_EQ(runtime.Script("return 1"), MOONRING_CANCELLED);
 }
 
 // Training

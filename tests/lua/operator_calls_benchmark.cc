@@ -72,8 +72,8 @@ int main(int, char** argv) {
         std::to_string(kCalls) + " do local z = " + row.lua + " end end";
     if (const auto error = vm.RunText(setup, "=benchmark", {}); error.exit_code != 0)
       return std::fprintf(stderr, "%s\n", error.message.c_str()), 1;
-    std::string result;
-    const double lua = Microseconds([&] { vm.Call("run", "", result); });
+    moonring::lua::CallResult result;
+    const double lua = Microseconds([&] { vm.Call("run", "", {}, result); });
     std::printf("| %s | %.2f | %.2f | %.2f |\n", row.name, cpp, lua, lua - cpp);
   }
   return 0;
