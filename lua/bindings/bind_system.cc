@@ -302,7 +302,8 @@ void Catch(lua_State* L, std::optional<bool> at_end) {
 
 void EndAsPreempted(lua_State* L, std::string wish) {
   EndIfCancelled(HostOf(L));
-  if (HostOf(L).embedded) return;
+  if (HostOf(L).embedded)  // this rank was not cancelled itself
+    Raise(absl::CancelledError("the run was cancelled on another rank"));
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
     if (wish == NameOfSignal(signal)) EndBySignal(signal);
   }

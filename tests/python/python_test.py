@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -166,6 +167,29 @@ class Training(Case):
             thread.join()
         self.assertEqual([len(run.steps) for run in runs], [2, 2])
         self.assertEqual(runs[0].steps[1].loss, runs[1].steps[1].loss)
+
+    def test_two_ranks_stop_together(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        program = """
+import json, sys, moonring
+run = moonring.train(json.loads(sys.argv[1]), lambda step: step.step < 2, sequence_parallel_size=2)
+print([step.step for step in run.steps], run.stopped, run.checkpoint is not None)
+"""
+        ranks = [
+            self.python(
+                program,
+                json.dumps(self.config, default=str),
+                RANK=str(rank),
+                WORLD_SIZE="2",
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port),
+            )
+            for rank in range(2)
+        ]
+        said = [rank.communicate()[0] for rank in ranks]
+        self.assertEqual(said, ["[1, 2] True True\n", "[] True False\n"])
 
     def test_an_exception_in_a_callback_is_raised(self):
         problem = KeyError("mine")

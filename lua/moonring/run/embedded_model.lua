@@ -151,6 +151,7 @@ function embedded_model.tokenize(given)
   return ids
 end
 
+--- Converts ids to text; `skip_special` leaves special tokens out.
 ---@param given { ids: integer[], skip_special: boolean }
 ---@return string
 function embedded_model.detokenize(given)

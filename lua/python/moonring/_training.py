@@ -43,8 +43,8 @@ class Evaluation:
 class Run:
     """A training that has ended.
 
-    stopped: whether a callback ended it before its last step. Then `checkpoint` is the folder to
-        resume from (resume_from_checkpoint=True), and there are no metrics.
+    stopped: whether a callback, of any rank, ended it before its last step. Then `checkpoint` is
+        the folder to resume from (resume_from_checkpoint=True), and there are no metrics.
     metrics: the final metrics, those of all_results.json: "train_loss", "train_runtime" (seconds),
         "eval_loss", .... Only rank 0 writes and has them.
     """
@@ -146,9 +146,8 @@ class _Training(Runtime):
     def train(self, words: Sequence[str]) -> None:
         try:
             self.run_command("train", *words)
-        except errors.Cancelled:
-            if not self._run.stopped:
-                raise
+        except errors.Cancelled:  # by a callback, here or on another rank
+            self._run.stopped = True
         else:
             self._run.stopped = False  # the callback's answer came after the last step
 
@@ -184,7 +183,8 @@ def train(
     (Ctrl-C goes to the main thread).
 
     With RANK and WORLD_SIZE in the environment (torchrun) this process is one of several ranks, and
-    every rank makes the same call. Without them the run has one rank.
+    every rank makes the same call; rank 0 alone gets steps and evaluations, and a callback that
+    ends the run ends it on all ranks. Without these variables the run has one rank.
 
     Errors: InvalidArgument for a wrong key or value (the message suggests the nearest name),
     NotFound, Exhausted, Error (code "FAILED") for others.
