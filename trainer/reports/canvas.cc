@@ -3,6 +3,8 @@
 #include <cairo.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,6 +12,19 @@ namespace moonring::trainer {
 namespace {
 
 constexpr double kPixelRatio = 2;
+
+// Returns the family of all texts: a font of the machine. Without a configuration of fontconfig, as
+// on a minimal system, cairo's own font, which it would take anyway; but fontconfig would print an
+// error first.
+const char* FontFamily() {
+  const auto exists = [](const char* path) {
+    std::error_code ignored;
+    return path != nullptr && std::filesystem::exists(path, ignored);
+  };
+  const bool has_fonts = exists(std::getenv("FONTCONFIG_FILE")) ||
+                         exists(std::getenv("FONTCONFIG_PATH")) || exists("/etc/fonts/fonts.conf");
+  return has_fonts ? "sans-serif" : "@cairo:";
+}
 
 }  // namespace
 
@@ -43,7 +58,7 @@ void Canvas::Line(double x0, double y0, double x1, double y1, Colour colour, dou
 void Canvas::Text(const std::string& text, double x, double y, double size, double align,
                   Colour colour, bool bold, bool upwards) {
   cairo_t* cairo = cairo_.get();
-  cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+  cairo_select_font_face(cairo, FontFamily(), CAIRO_FONT_SLANT_NORMAL,
                          bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
   cairo_set_font_size(cairo, size);
   cairo_text_extents_t extents;
