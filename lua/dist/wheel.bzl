@@ -28,12 +28,11 @@ def _wheel_impl(ctx):
 
 wheel = rule(
     implementation = _wheel_impl,
-    doc = """Makes moonring-VERSION-%s.whl: see wheel.py. `flavor` is a local version ("+cuda13").""" %
-          _TAG,
+    doc = "Makes moonring-VERSION-%s.whl: see wheel.py." % _TAG,
     attrs = {
         "description": attr.label(allow_single_file = [".md"], mandatory = True),
         "extras": attr.string_list(doc = "the names of optional requirements"),
-        "flavor": attr.string(),
+        "flavor": attr.string(doc = "a local version, such as +cuda13"),
         "folder": attr.label(allow_single_file = True, mandatory = True),
         "leave_out": attr.string_list(doc = "files of `folder` that the wheels required have"),
         "modules": attr.label_list(allow_files = True, mandatory = True),

@@ -35,7 +35,7 @@ class Assets {
   std::string report_page() const;  // page.html, the page of reports (lua/report/page)
   std::string script(const std::string& name) const;  // "train" -> <root>/scripts/train.lua
   std::vector<std::string> scripts() const;  // sorted names of scripts/*.lua, the subcommands
-  // "smollm2" -> its .gguf file; "quickstart.yaml", "quickstart" -> the file and folder in scripts/.
+  // "smollm2" -> its .gguf file; "quickstart.yaml", "quickstart" -> these names in scripts/.
   // NOT_FOUND, with the next step.
   absl::StatusOr<std::string> builtin(const std::string& name) const;
   std::vector<std::string> builtin_models() const;  // files of the available built-in models
