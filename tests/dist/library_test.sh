@@ -4,10 +4,12 @@
 #   library_test.sh DIST PROGRAM.c GOLDEN_FOLDER
 set -eu
 dist=$(realpath -e "$1") program=$2 golden=$3
-libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # in the runfiles
+# in the runfiles
+libraries=$(find -L "$PWD" -name '*.so*' -path '*libtorch*' -printf '%h\n' | sort --unique \
+  | paste --serial --delimiters=:)
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/library.XXXX")
 cp -rL "$golden/model" "$golden/data" "$work" # without links to other folders
-export LD_LIBRARY_PATH=$libtorch
+export LD_LIBRARY_PATH=$libraries
 unset RUNFILES_DIR TEST_SRCDIR # as outside of Bazel
 
 cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Werror -I"$dist" "$program" \

@@ -15,7 +15,7 @@ LIMITS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": 
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 # Loaded at run time, from the packages pyarrow and, where a GPU is used, nvidia-*.
 OTHERS = {"libmoonring_arrow.so": r"lib(arrow|parquet)\.so\.\d+"}
-CUDA = r"lib(cudart|cupti|cublas|cublasLt|cudnn|cufft|curand|cusparse|nccl)\.so\.\d+"
+CUDA = r"lib(cu(blas|blasLt|dart|dnn|fft|file|pti|rand|sparse|sparseLt)|nccl|nvshmem_host)\.so.*"
 
 
 def output_of(*command: str) -> str:

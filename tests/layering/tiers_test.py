@@ -14,7 +14,7 @@ import os
 import re
 import sys
 
-BY_HAND = ("attack", "benchmarks", "peers")
+BY_HAND = ("attack", "benchmarks", "container", "peers")
 LARGE = ("large", "enormous")
 RERUN = "rerun_on_pretend_device"
 
