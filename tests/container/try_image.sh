@@ -14,7 +14,9 @@ cp "$wheel" "$work/context/"
 if docker info >/dev/null 2>&1; then
   docker build --file "$here/third_party/container/Dockerfile" --build-arg "DEVICE=$device" \
     --tag moonring-try "$work/context"
-  run() { docker run --rm --network=none --shm-size=1g --volume "$work/out:/work" moonring-try "$@"; }
+  run() {
+    docker run --rm --network=none --shm-size=1g --volume "$work/out:/work" moonring-try "$@"
+  }
 else
   echo "no docker engine: buildah, with a base image from debootstrap"
   store() { buildah --root "$work/store" --runroot "$work/run" --storage-driver vfs "$@"; }
