@@ -137,6 +137,7 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
                                          group.rank, " of ", group.size);
   const std::string words = absl::AsciiStrToLower(said.message());
   const bool late = absl::StrContains(words, "timed out") || absl::StrContains(words, "timeout");
+  if (late && group.liveness != nullptr) group.liveness->NoteTimeout();
   std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame(late);
   const bool known = !cause.empty();
   if (!known) {

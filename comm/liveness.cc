@@ -13,6 +13,7 @@ namespace moonring::comm {
 namespace {
 
 constexpr char kFailed[] = "failed";
+constexpr char kLate[] = "late";
 // A rank counts as dead, and not only as slow, if it gives no sign of life for this many heartbeat
 // periods.
 constexpr int kPatienceBeats = 8;
@@ -124,6 +125,7 @@ std::string Liveness::SilentRanks(bool late) {
     return true;
   });
   if (!silent.empty()) {
+    late = late || Told(kLate).has_value();
     const bool one = silent.size() == 1;
     const char* what = late ? (one ? " is stopped or out of reach" : " are stopped or out of reach")
                             : (one ? " has died" : " have died");
@@ -132,6 +134,10 @@ std::string Liveness::SilentRanks(bool late) {
                         ")");
   }
   return absl::StrJoin(left, ", ");
+}
+
+void Liveness::NoteTimeout() {
+  (void)base::TryTorch([&] { store_->set(kLate, "1"); });
 }
 
 std::string Liveness::Blame(bool late) {

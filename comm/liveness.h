@@ -52,6 +52,10 @@ class Liveness {
   // not necessarily dead.
   std::string Blame(bool late);
 
+  // Publishes that a call of this rank ran out of time. Gloo then closes its connections, so that
+  // calls of its peers fail as if a process had ended: from here on Blame() assumes `late`.
+  void NoteTimeout();
+
   // The announced cause as far as this rank knows it, or "".
   std::string Cause() const;
 

@@ -43,6 +43,14 @@ namespace {
 // The longest time that live ranks need to connect; after it, the missing ranks are checked for
 // life.
 constexpr absl::Duration kMeetingPatience = absl::Seconds(3);
+// The longest time that Gloo may take to connect live ranks. Gloo itself tries five times, each for
+// as long as a call may take.
+constexpr absl::Duration kConnectingPatience = absl::Minutes(5);
+
+// Advice for ranks that reach the store and not each other.
+constexpr char kUnreachable[] =
+    "; every rank must be able to connect to every other one, at any port, and not only to "
+    "MASTER_PORT: is there a firewall, or does GLOO_SOCKET_IFNAME name the wrong interface?";
 
 // Advice for a machine with more ranks than GPUs.
 constexpr char kSharing[] =
@@ -179,6 +187,14 @@ absl::Status TakeGpu(const RendezvousOptions& options) {
 absl::Status WithAdvice(const absl::Status& status) {
   if (!absl::StrContains(status.message(), "Duplicate GPU")) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), kSharing));
+}
+
+// Adds advice to Gloo's error, or to its timeout, if all ranks live and cannot connect.
+absl::Status Reachable(const absl::Status& status) {
+  if (!absl::IsDeadlineExceeded(status) && !absl::StrContains(status.message(), "connectFullMesh"))
+    return status;
+  if (absl::StrContains(status.message(), kUnreachable)) return status;  // another rank's error
+  return absl::Status(status.code(), absl::StrCat(status.message(), kUnreachable));
 }
 
 // Installs an empty SIGPIPE handler. Gloo and the store write to connections whose other end may be
@@ -361,8 +377,8 @@ std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing)
 // Runs `connect`, which connects this rank to the others. That is quick, because all ranks have
 // reached this point before. But if a rank dies or stops meanwhile, Gloo waits for it until the
 // deadline, and nothing can end that wait. So `connect` runs on a separate thread, which is
-// abandoned in that case.
-absl::Status World::Meet(std::function<void()> connect) {
+// abandoned in that case, and if it takes longer than `limit`.
+absl::Status World::Meet(absl::Duration limit, std::function<void()> connect) {
   struct Meeting {
     std::mutex mutex;
     std::condition_variable changed;
@@ -377,10 +393,10 @@ absl::Status World::Meet(std::function<void()> connect) {
     meeting->over = true;
     meeting->changed.notify_all();
   });
-  const absl::Time asks = absl::Now() + kMeetingPatience;
+  const absl::Time asks = absl::Now() + kMeetingPatience, end = absl::Now() + limit;
   std::string cause;
   bool over = false;
-  while (!over && cause.empty()) {
+  while (!over && cause.empty() && absl::Now() < end) {
     {
       std::unique_lock<std::mutex> lock(meeting->mutex);
       over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100),
@@ -390,7 +406,9 @@ absl::Status World::Meet(std::function<void()> connect) {
   }
   if (!over) {
     thread.detach();
-    return absl::UnavailableError(cause);
+    if (!cause.empty()) return absl::UnavailableError(cause);
+    return absl::DeadlineExceededError(
+        absl::StrCat("not connected within ", absl::FormatDuration(limit), ", although all live"));
   }
   thread.join();
   // Success, and errors that concern this rank itself, are returned at once. For other errors the
@@ -432,18 +450,21 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
       const auto shut = absl::MakeCleanup([this] {
         for (const int socket : listening_) ShutDoor(socket);
       });
-      met = Meet([group, options, store = prefixed("gloo"), key = key_] {
-        group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options);
-        if (key.has_value()) Prove(*group, *key, options->devices.size());
-      });
+      met = Meet(std::min(options_.deadline, kConnectingPatience),
+                 [group, options, store = prefixed("gloo"), key = key_] {
+                   group->cpu =
+                       c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options);
+                   if (key.has_value()) Prove(*group, *key, options->devices.size());
+                 });
     }
-    RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
+    RETURN_IF_ERROR(Reachable(met), "group '", name, "', rank ", group->rank, " of ", group->size);
     if (options_.cuda && !options_.staged) {
-      met = Meet([group, timeout, store = prefixed("nccl"),
+      met = Meet(absl::InfiniteDuration(),
+                 [group, timeout, store = prefixed("nccl"),
                   gpu = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice()] {
-        c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(gpu);
-        group->cuda = MakeNcclGroup(store, group->rank, group->size, timeout);
-      });
+                   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(gpu);
+                   group->cuda = MakeNcclGroup(store, group->rank, group->size, timeout);
+                 });
       RETURN_IF_ERROR(WithAdvice(met), "group '", name, "', rank ", group->rank, " of ",
                       group->size);
     }

@@ -18,7 +18,8 @@
 // have it: one exchange of 32 bytes.
 //
 // Failures: a rank that does not connect within the deadline (DEADLINE_EXCEEDED, naming the missing
-// ranks), two processes with the same rank, some ranks on loopback and others not. A rank that
+// ranks), live ranks that cannot connect to each other (after five minutes, or the deadline), two
+// processes with the same rank, some ranks on loopback and others not. A rank that
 // fails must call Abort or end its process: either way all calls of the other ranks end within
 // seconds with an error that names it (liveness.h). A rank that lives but does not enter a call is
 // named at the deadline. Connecting installs a SIGPIPE handler, so that SIGPIPE does not end the
@@ -114,7 +115,7 @@ class World {
   absl::Status Gather(const std::string& what, const std::vector<int>& ranks,
                       const std::string& mine, std::vector<std::string>* theirs);
   std::string WhatIsWrong(absl::Time asks, const std::vector<int>& missing);
-  absl::Status Meet(std::function<void()> connect);
+  absl::Status Meet(absl::Duration limit, std::function<void()> connect);
   absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks,
                                                      const std::string& name);
   void HangUp();

@@ -160,6 +160,15 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
   return line;
 }
 
+// Sets LOCAL_WORLD_SIZE, as torchrun and Moonring's launcher do, if Slurm has started this rank:
+// the ranks of a machine share its cores and its memory.
+void CountSlurmsTasks() {
+  const auto tasks =
+      comm::TasksHere([](const char* name) -> const char* { return std::getenv(name); });
+  if (tasks.has_value())
+    setenv("LOCAL_WORLD_SIZE", std::to_string(*tasks).c_str(), /*overwrite=*/0);
+}
+
 // Divides the machine's cores among its ranks.
 void ShareCores() {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
@@ -276,6 +285,7 @@ int Run(int argc, char** argv) {
     if (const std::optional<int> code = LaunchRanks(launched, prompt)) return *code;
   }  // continues as a rank
 
+  CountSlurmsTasks();
   ShareCores();
   // The thread of SpinControl reads how long other threads wait (/proc/self/task), so it must start
   // before file access is restricted.

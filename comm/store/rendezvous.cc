@@ -341,6 +341,31 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
 
 }  // namespace
 
+std::optional<int> TasksHere(const Lookup& lookup) {
+  for (const char* name : {"RANK", "WORLD_SIZE"}) {
+    if (lookup(name) != nullptr) return std::nullopt;
+  }
+  for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NODEID"}) {
+    if (lookup(name) == nullptr) return std::nullopt;
+  }
+  if (absl::string_view(lookup("SLURM_STEP_NUM_TASKS")) == "1") return std::nullopt;
+  const char* const text = lookup("SLURM_STEP_TASKS_PER_NODE");
+  int node = 0;
+  if (text == nullptr || !absl::SimpleAtoi(lookup("SLURM_NODEID"), &node)) return std::nullopt;
+  // "8(x3),4": 8 tasks on each of the first three nodes, 4 on the last.
+  for (const absl::string_view nodes : absl::StrSplit(text, ',')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(nodes, absl::ByAnyChar("(x)"));
+    int tasks = 0, times = 1;
+    if (!absl::SimpleAtoi(parts[0], &tasks) || tasks < 1 ||
+        (parts.size() > 2 && !absl::SimpleAtoi(parts[2], &times))) {
+      return std::nullopt;
+    }
+    if (node < times) return tasks;
+    node -= times;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
   const char* const text = lookup("MOONRING_EXCHANGE");
   const absl::string_view word = text == nullptr ? "nccl" : text;

@@ -14,6 +14,8 @@
 //   SLURM_STEP_NUM_TASKS,              one process). The address is the step's first node; the port
 //   [SLURM_LOCALID]                    is computed from job and step. MASTER_ADDR and MASTER_PORT
 //                                      override them.
+//   [SLURM_STEP_TASKS_PER_NODE,        how many of the ranks share this machine (TasksHere), as
+//   SLURM_NODEID]                      LOCAL_WORLD_SIZE says it elsewhere.
 //   MOONRING_STORE                     from `moonring -n`: inherited sockets, no address.
 //   MOONRING_TOKEN                     a secret, the same for every rank of a run.
 //   MOONRING_EXCHANGE                  how tensors on GPUs are sent between ranks: nccl (the
@@ -103,6 +105,11 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 // nullptr if the variable is not set.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(
     const std::function<const char*(const char*)>& lookup);
+
+// The number of ranks that Slurm has started on this machine. nullopt if this process is not one of
+// several tasks started by srun, if RANK or WORLD_SIZE replaces Slurm's variables, or if Slurm does
+// not say.
+std::optional<int> TasksHere(const std::function<const char*(const char*)>& lookup);
 
 // Whether MOONRING_EXCHANGE is "host". INVALID_ARGUMENT for an unknown value.
 absl::StatusOr<bool> StagedFrom(const std::function<const char*(const char*)>& lookup);

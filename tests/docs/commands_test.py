@@ -12,6 +12,7 @@ processed in order, by the text after the block's language:
   ... same as: PATH  equal to that file of the repository
   yaml               the configuration must be accepted by the host; if it is incomplete, the
                      missing keys are those of BASE
+  yaml not run: WHY  no configuration; not checked here, and why
   lua run            a script, which the host runs. Its output is compared with the text after each
                      "-- prints: " in it, or with the next block if that is "text out"
   lua run: NAME      the same, from the file NAME
@@ -115,6 +116,8 @@ class Page:
             self.complain(block, "says neither 'run' nor 'not run: WHY'")
 
     def take_yaml(self, block: pages.Block, word: str) -> None:
+        if word == "not run":
+            return
         given = set(re.findall(r"^(\w+):", block.text, re.MULTILINE))
         lines = [line for line in BASE.splitlines() if line.split(":")[0] not in given]
         self.write("checked.yaml", "\n".join(lines) + "\n" + block.text)

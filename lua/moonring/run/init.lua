@@ -74,6 +74,7 @@ local run = {}
 ---@field step integer the number of the current step, from 1; 0 before the first
 ---@field waited integer earlier steps that the schedule does not count (fp16)
 ---@field writes? boolean whether this rank writes the model at the end; set with output_dir's lock
+---@field apart? string why no checkpoint can be saved: machines have separate folders
 ---@field is_signed? boolean whether training_args.yaml names this run
 --- `first`: the first step of a stream, which was read ahead; nil once steps() has used it.
 ---@field first? { [1]: moonring.Step? }

@@ -49,7 +49,7 @@ local opening = {}
 local function take_folder(run)
   if run.seen == false then return end
   run.lock, run.notes.lock[1] = output_folder.take(run.config, run.mesh, run.seen)
-  run.writes = each_node.writes(run.config, run.mesh)
+  run.writes, run.apart = each_node.writes(run.config, run.mesh)
   run.seen = false
 end
 
@@ -178,7 +178,7 @@ local function open_report(run)
     metric = judges and (c.metric_for_best_model or "loss") or nil,
     greater = c.greater_is_better,
     save = function(folder) return run:write_checkpoint(folder) end,
-    turn = function() closing.turn(run) end,
+    turn = function() closing.turn(run) end, apart = run.apart,
     say = function(line) run.log:say(line) end }
   run:track("journal", run.log)
   run:track("updates", run.updates)

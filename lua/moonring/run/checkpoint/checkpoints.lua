@@ -29,6 +29,8 @@ local checkpoints = {}
 --- `turn` is called instead of `save` if no file can be written: it switches between trained and
 --- evaluated weights as `save` does, because switching rounds the weights.
 ---@field turn? fun()
+--- `apart`: why no checkpoint can be saved, if ranks have separate folders.
+---@field apart? string
 ---@field limit? integer how many are kept; default: all
 --- `metric`: which metric of an evaluation decides the best checkpoint, with or without "eval_";
 --- absent: the best is not tracked.
@@ -37,6 +39,7 @@ local checkpoints = {}
 
 ---@class moonring.Checkpoints
 ---@field dir string
+---@field apart? string
 ---@field mesh moonring.Mesh
 ---@field write fun(folder: string): string[]
 ---@field turn fun() swaps the weights as `write` does, when nothing can be written
@@ -54,10 +57,11 @@ Checkpoints.__index = Checkpoints
 ---@return moonring.Checkpoints
 function checkpoints.new(given)
   options.check("checkpoints.new", given, { dir = "string", limit = "number?", metric = "string?",
-    greater = "boolean?", mesh = "any", save = "function", turn = "function?", say = "function" })
+    greater = "boolean?", apart = "string?", mesh = "any", save = "function",
+    turn = "function?", say = "function" })
   if given.mesh:rank() == 0 then checkpoint_folders.sweep(given.dir) end
-  return setmetatable({ dir = given.dir, limit = given.limit, mesh = given.mesh,
-    best = best.new(given.metric, given.greater), write = given.save,
+  return setmetatable({ dir = given.dir, apart = given.apart, limit = given.limit,
+    mesh = given.mesh, best = best.new(given.metric, given.greater), write = given.save,
     turn = given.turn or function() end,
     say = given.say, kept = {} }, Checkpoints)
 end
@@ -204,7 +208,7 @@ function Checkpoints:save(step, ends)
   local waited = system.clock() - began
   local folder = self.dir .. "/checkpoint-" .. step
   local draft = folder .. ".partial"
-  local failed = on_first(self, function()
+  local failed = self.apart or on_first(self, function()
     system.remove(draft)
     system.make_folder(draft)
   end)
