@@ -21,6 +21,7 @@ def enter() -> None:
     exit code 1, and says why, if this machine does not allow that."""
     if INSIDE in os.environ:
         return
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # of tc and bridge
     command = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc"]
     if os.geteuid() != 0:
         command += ["--user", "--map-root-user"]
