@@ -19,6 +19,7 @@
 #include <ATen/DLConvertor.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
 #include "absl/status/status.h"
@@ -310,6 +311,16 @@ std::vector<at::Tensor> Imported(const std::vector<OwnedTensor>& owned) {
   return tensors;
 }
 
+// Waits for all work on the devices of these tensors, whatever the stream: the caller's and the
+// runtime's streams do not know of each other.
+void Synchronize(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    const c10::Device device = tensor.device();
+    if (device.is_cpu()) continue;
+    c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
+  }
+}
+
 // The tensors as DLPack's, in an array from malloc. Throws for a tensor without storage.
 DLManagedTensor** Exported(const std::vector<at::Tensor>& tensors) {
   struct Made {
@@ -440,10 +451,13 @@ moonring_code moonring_call_tensors(moonring_runtime* runtime, const char* funct
     if ((outputs == nullptr) != (output_count == nullptr))
       return absl::InvalidArgumentError("outputs, output_count: expected both, or neither");
     const std::vector<at::Tensor> tensors = Imported(owned);
+    Synchronize(tensors);
     owned.clear();
     ScriptError error = runtime->vm->Call(function, json == nullptr ? "" : json, tensors, returned);
-    if (error.exit_code == 0 && outputs != nullptr && !returned.tensors.empty())
+    if (error.exit_code == 0 && outputs != nullptr && !returned.tensors.empty()) {
+      Synchronize(returned.tensors);
       exported = Exported(returned.tensors);
+    }
     return error;
   });
   if (code != MOONRING_OK) return code;

@@ -10,8 +10,9 @@
  *   char why[512];
  *   if (moonring_create(&options, &runtime, why, sizeof(why)) != MOONRING_OK) ...
  *   const char* words[] = {"/data/jobs/7/train.yaml", "num_train_epochs=1"};
- *   if (moonring_run_command(runtime, "train", 2, words) != MOONRING_OK)
- * puts(moonring_last_error(runtime)); moonring_destroy(runtime);
+ *   const moonring_code code = moonring_run_command(runtime, "train", 2, words);
+ *   if (code != MOONRING_OK) puts(moonring_last_error(runtime));
+ *   moonring_destroy(runtime);
  *
  * Threads. A process may have any number of runtimes, on any number of threads; runtimes share no
  * state. A runtime may be used by one thread at a time, and by different threads one after another.
@@ -53,7 +54,7 @@ typedef enum moonring_code {
   MOONRING_NOT_FOUND = 2,         /* a file, a command or a function does not exist */
   MOONRING_PERMISSION_DENIED = 3, /* a path outside of the roots, or another sandbox violation */
   MOONRING_EXHAUSTED = 4, /* a limit on instructions or memory, the machine's memory, a full disk */
-  MOONRING_CANCELLED = 5, /* by moonring_cancel */
+  MOONRING_CANCELLED = 5, /* by moonring_cancel or moonring_interrupt, on this rank or another */
   MOONRING_FAILED = 6     /* any other error; see moonring_last_error */
 } moonring_code;
 
@@ -65,7 +66,7 @@ typedef enum moonring_log_kind {
 } moonring_log_kind;
 
 /* Callbacks run on the script's thread, between two of its instructions. `line` and `json` are
- * valid until the callback returns. It must not call functions of the runtime, except
+ * valid until the callback returns. A callback must not call functions of the runtime, except
  * moonring_cancel and moonring_interrupt, and must not throw or longjmp. */
 typedef void (*moonring_log_callback)(void* context, moonring_log_kind kind, const char* line);
 
@@ -162,7 +163,9 @@ struct DLManagedTensor;
  *
  * No tensor is copied. An input shares its memory with the tensor that the function gets, so the
  * caller sees what the function writes into it; an output shares its memory with the runtime's
- * tensor. The bytes of inputs do not count towards `memory` in the options.
+ * tensor. The bytes of inputs do not count towards `memory` in the options. For tensors on a GPU
+ * the call waits for all work on their device before the function and at the end, so any stream
+ * may have written an input, and any stream may read an output.
  *
  * Ownership. The call takes over every input, whatever it returns: when nothing in the runtime uses
  * the tensor any more, its deleter (if it is not NULL) is called once, on the thread of this call,

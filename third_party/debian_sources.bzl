@@ -27,6 +27,7 @@ for word in "$@"; do
   cd "$root/$package"
   option=$([ "$word" = "$package" ] || echo --tar-only)
   get source --download-only $option "$package"
+  rm -f ./*.asc # signatures, which apt-get has no use for
   tar --extract --file *.orig.tar.* --directory=source
   top=source
   # Most archives have one folder with everything in it; others have the files themselves.

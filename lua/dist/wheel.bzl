@@ -34,7 +34,7 @@ wheel = rule(
         "extras": attr.string_list(doc = "the names of optional requirements"),
         "flavor": attr.string(doc = "a local version, such as +cuda13"),
         "folder": attr.label(allow_single_file = True, mandatory = True),
-        "leave_out": attr.string_list(doc = "files of `folder` that the wheels required have"),
+        "leave_out": attr.string_list(doc = "files of `folder` that the wheel does not need"),
         "modules": attr.label_list(allow_files = True, mandatory = True),
         "requires": attr.string_list(),
         "summary": attr.string(mandatory = True),

@@ -2,11 +2,10 @@
 """Packs a wheel. The same files always give the same bytes.
 
     wheel.py WHEEL --version=V --summary=TEXT --description=FILE --requires=REQUIREMENT ...
-             [--folder=//:dist's folder] [--leave-out=NAME ...] MODULE.py ...
+             --folder=//:dist's folder [--leave-out=NAME ...] [--extra=NAME ...] MODULE.py ...
 
 The wheel contains the package `moonring`: the modules, and in moonring/runtime/ the folder's files
-but for those that are left out (LibTorch's own, which the wheel of torch has). Licences go to the
-wheel's .dist-info/licenses.
+except those of --leave-out. Licences go to the wheel's .dist-info/licenses.
 """
 
 import argparse

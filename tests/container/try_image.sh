@@ -30,10 +30,11 @@ else
   rm -rf "$work/base"
   store add "$base" "$work/base.tar" / >/dev/null
   rm "$work/base.tar"
-  if [ -n "${PIP_CERT:-}" ]; then # a network whose proxy has certificates of its own
+  if [ -n "${PIP_CERT:-}" ]; then # as pip uses outside of the image
     store copy --quiet "$base" "$PIP_CERT" /certificates.pem >/dev/null
     store config --env PIP_CERT=/certificates.pem "$base"
   fi
+  # The name that the Dockerfile's FROM stands for.
   store commit --quiet --rm "$base" docker.io/library/debian:12-slim >/dev/null
   store bud --pull-never --file "$here/third_party/container/Dockerfile" \
     --build-arg "DEVICE=$device" --tag moonring-try "$work/context"

@@ -10,8 +10,8 @@ import re
 import subprocess
 import sys
 
-# glibc 2.28 and the libstdc++ of GCC 8 (manylinux_2_28).
-LIMITS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+# manylinux_2_28, as in auditwheel's policies.
+LIMITS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 # Loaded at run time, from the packages pyarrow and, where a GPU is used, nvidia-*.
 OTHERS = {"libmoonring_arrow.so": r"lib(arrow|parquet)\.so\.\d+"}

@@ -4,6 +4,7 @@
 --   context  keys and values of both runs, beside those of the key's row (stages, of, finetuning)
 --   way      "train" (default), "plan" or "export"
 --   refused  words of the refusal that is the effect
+--   test     the source, beside this file, of the test of an effect that takes several machines
 --   fails    whether either run may be refused: the refusals are compared like the rest
 local system = require "moonring.native.system"
 
@@ -197,7 +198,7 @@ cases.of = {
   save_steps = { "1", "save_steps=2" },
   save_total_limit = { "1", SAVE },
   save_only_model = { "true", SAVE },
-  save_on_each_node = { "true" },
+  save_on_each_node = { "true", test = "other_engines_test.cc" },
   eval_strategy = { "epoch", EVAL },
   eval_steps = { "2", EVAL },
   eval_delay = { "2", EVAL },

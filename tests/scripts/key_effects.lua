@@ -282,6 +282,11 @@ end
 
 local function check_row(row, value)
   local name, case = row[1], cases.of[row[1]] or {}
+  if case.test then
+    local source = system.read(arg[1]:match "^.*/" .. case.test)
+    check(source:find('"' .. name .. "=", 1, true), name, "no run with it in " .. case.test)
+    return
+  end
   local words, way = context_of(row), case.way or "train"
   local base, changed = base_of(words, way), with(words, name .. "=" .. value)
   local seen, refused = observe(changed, way)

@@ -1,10 +1,11 @@
 // Functions that our programs and the libraries in them call and that glibc 2.28 and GCC 8's
 // libstdc++ do not have, or have under other names. Each is hidden: it belongs to the program that
-// it is linked into, and replaces nobody else's. (stubs.py says when one is missing here.)
+// it is linked into, and replaces nobody else's. A missing one is an undefined reference at link
+// time.
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -108,19 +109,23 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
   return pthread_cond_timedwait(condition, mutex, &until);
 }
 
-// glibc 2.34. On older systems each open file from `from` on is closed in the child by its number;
-// posix_spawn ignores an error of a close.
+// glibc 2.34. On older systems each file from `from` on that is open now is closed in the child by
+// its number; posix_spawn ignores an error of a close.
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t* actions, int from) {
   using Function = int (*)(posix_spawn_file_actions_t*, int);
   static const auto newer = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addclosefrom_np"));
   if (newer != nullptr) return newer(actions, from);
-  for (int file = from; file < static_cast<int>(sysconf(_SC_OPEN_MAX)); ++file) {
-    if (fcntl(file, F_GETFD) < 0) continue;
-    const int error = posix_spawn_file_actions_addclose(actions, file);
-    if (error != 0) return error;
+  // The limit of open files may be a billion, so the open ones are listed.
+  DIR* const open_files = opendir("/proc/self/fd");
+  if (open_files == nullptr) return errno;
+  int error = 0;
+  while (const dirent* const entry = error == 0 ? readdir(open_files) : nullptr) {
+    const int file = atoi(entry->d_name);  // 0 for . and ..
+    if (file >= from) error = posix_spawn_file_actions_addclose(actions, file);
   }
-  return 0;
+  closedir(open_files);
+  return error;
 }
 
 }  // extern "C"

@@ -1,9 +1,9 @@
 """Programs and shared libraries that run on systems older than the one they are built on.
 
-A program asks its system for the newest version of each symbol that the linker saw. These see
-stubs of the system's libraries, in which glibc 2.28 and GCC 8 are the newest (stubs.py), as
-LibTorch's wheel does. Functions that are newer come from newer.cc, or from the static libstdc++:
-what this system's has and the stub has not."""
+A program asks its system for the newest version of each symbol that the linker saw. Targets of
+portable_binary are linked with stubs of the system's libraries, in which glibc 2.28 and GCC 8 are
+the newest (stubs.py), as LibTorch's wheel is. Functions that are newer come from newer.cc, or from
+the static libstdc++ if the build machine's has them and the stub does not."""
 
 load("//third_party/precompiled:cc.bzl", "cc_binary")
 

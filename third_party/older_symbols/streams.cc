@@ -1,5 +1,6 @@
-// stdout and stderr for code that was compiled for programs and is part of a shared library, as
-// Debian's static cairo, fontconfig and libpng: it needs both variables in the same file as itself.
+// stdout and stderr for code that was compiled for programs and is part of a shared library, such
+// as Debian's static cairo, fontconfig and libpng: it needs both variables in the library that it
+// is linked into.
 // Linked with -Wl,--wrap=stdout,--wrap=stderr, which gives every reference in the library to these.
 
 #include <cstdio>

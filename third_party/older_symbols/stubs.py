@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes stubs of a machine's shared system libraries that have no symbol newer than a limit.
+"""Writes stubs, without symbols newer than a limit, of a machine's shared system libraries.
 
     stubs.py FOLDER CC
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 # manylinux_2_28: glibc 2.28 and the libstdc++ of GCC 8, as in PEP 600 and auditwheel's policies.
-LIMITS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+LIMITS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 LIBRARIES = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1")
 
 Symbol = collections.namedtuple("Symbol", "name version kind address size weak")
