@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(os.environ.get("TEST_SRCDIR", "."), os.environ.get("TEST_WORKSPACE", "."))
 ROOT = ROOT.resolve()
@@ -400,12 +402,12 @@ class Commands(Case):
 
         for text, words in (
             (
-                "/lib/libc.so.6: version `GLIBC_2.36' not found (required by x.so)",
-                "glibc 2.36 or newer",
+                "/lib/libc.so.6: version `GLIBC_2.28' not found (required by x.so)",
+                "glibc 2.28 or newer .Debian 10, Ubuntu 20.04, RHEL 8 or later",
             ),
             (
-                "libstdc++.so.6: version `GLIBCXX_3.4.30' not found (...)",
-                "libstdc.. with GLIBCXX_3.4.30",
+                "libstdc++.so.6: version `GLIBCXX_3.4.25' not found (...)",
+                "libstdc.. with GLIBCXX_3.4.25 .that of GCC 8 or newer",
             ),
             (
                 "libcairo.so.2: cannot open shared object file: No such file",
@@ -413,6 +415,46 @@ class Commands(Case):
             ),
         ):
             self.assertRegex(str(_libraries.explained(OSError(text))), words)
+
+    def test_an_incomplete_installation(self):
+        from moonring import _libraries
+
+        with unittest.mock.patch.dict(os.environ):
+            os.environ["MOONRING_RUNTIME"] = str(self.folder)
+            with self.assertRaisesRegex(moonring.LoadError, "MOONRING_RUNTIME: .*bazel-bin/dist"):
+                _libraries.runtime_folder()
+            del os.environ["MOONRING_RUNTIME"]
+            with self.assertRaisesRegex(moonring.LoadError, "incomplete: .*; reinstall moonring$"):
+                _libraries.runtime_folder()
+
+    def test_folders_of_libraries(self):
+        from moonring import __main__, _libraries
+
+        make_torch(self.folder / "a", LIBTORCH)
+        (self.folder / "a/nvidia/cublas/lib").mkdir(parents=True)
+        pyarrow = self.folder / "b/pyarrow"
+        pyarrow.mkdir(parents=True)
+        (pyarrow / "__init__.py").write_text("raise SystemExit('pyarrow was imported')")
+        for name in _libraries.ARROW:
+            (pyarrow / name).touch()
+        torch = self.folder / "a/torch"
+        before = f"{self.folder}:{torch}/lib"
+        with (
+            unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=before),
+            unittest.mock.patch.object(sys, "path", [str(self.folder / "b")]),
+        ):
+            found = __main__._environment(os.environ["MOONRING_RUNTIME"] + "/moonring-bin")
+            self.assertEqual(
+                found["LD_LIBRARY_PATH"], f"{before}:{self.folder}/a/nvidia/cublas/lib:{pyarrow}"
+            )
+            loaded = []
+            load = unittest.mock.patch.object(
+                _libraries.ctypes, "CDLL", lambda path, mode: loaded.append(path)
+            )
+            with load:
+                _libraries._preload_arrow(str(self.folder / "a/moonring/runtime"))
+                _libraries._preload_arrow(str(self.folder / "b/moonring/runtime"))
+            self.assertEqual(loaded, [str(pyarrow / name) for name in _libraries.ARROW])
 
     def test_after_a_fork(self):
         runtime = moonring.Runtime()
