@@ -279,6 +279,90 @@ except KeyboardInterrupt:
         self.assertEqual((said, process.returncode), ("again\n", 0), said)
 
 
+    def test_a_call_that_waits_for_another_thread_ends(self):
+        process = self.python(
+            """
+import os, signal, threading, time, moonring
+runtime = moonring.Runtime()
+runtime.run_string("function f(x) return x end")
+loop = "while true do pcall(function() while true do end end) end"
+def endless():
+    try:
+        runtime.run_string(loop)
+    except moonring.Cancelled:
+        print("cancelled")
+other = threading.Thread(target=endless)
+other.start()
+while runtime._state.worker.current is None or runtime._state.worker.current.finished:
+    time.sleep(0.01)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+for _ in range(2):
+    try:
+        runtime.call("f", 1)
+    except KeyboardInterrupt:
+        print("interrupted", other.is_alive())
+        threading.Timer(0.3, runtime.cancel).start()
+    except moonring.Cancelled:
+        print("ran")
+other.join()
+"""
+        )
+        said, _ = process.communicate()
+        self.assertEqual(sorted(said.split("\n")), ["", "cancelled", "interrupted True", "ran"])
+
+    def test_messages_of_refused_calls(self):
+        problems = []
+
+        def again(report):
+            try:
+                runtime.call("f", 1)
+            except moonring.InvalidArgument as error:
+                problems.append(str(error))
+
+        runtime = moonring.Runtime(on_progress=again)
+        runtime.run_string(
+            "function f(x) return x end require 'moonring.native.system'.tell_progress { x = 1 }"
+        )
+        self.assertRegex(problems[0], "a callback cannot call it")
+        left = moonring._calls.Call(lambda: None, waits=False)
+        left.abandon()  # as by a third Ctrl-C
+        runtime._state.calls[threading.get_ident()] = left
+        with self.assertRaisesRegex(moonring.InvalidArgument, "interrupted has not ended yet"):
+            runtime.call("f", 1)
+        left.run()
+        self.assertEqual(runtime.call("f", 1), 1)
+
+    def test_cancel_and_close_at_once(self):
+        order, inside = [], threading.Event()
+
+        class Native:
+            def __init__(self, native):
+                self._native = native
+
+            def __getattr__(self, name):
+                return getattr(self._native, name)
+
+            def moonring_cancel(self, handle, save):
+                inside.set()
+                time.sleep(0.2)
+                self._native.moonring_cancel(handle, save)
+                order.append("cancelled")
+
+            def moonring_destroy(self, handle):
+                order.append("destroyed")
+                self._native.moonring_destroy(handle)
+
+        runtime = moonring.Runtime()
+        runtime._state.native = Native(runtime._state.native)
+        thread = threading.Thread(target=runtime.cancel)
+        thread.start()
+        inside.wait()
+        runtime.close()
+        thread.join()
+        runtime.cancel()  # does nothing
+        self.assertEqual(order, ["cancelled", "destroyed"])
+
+
 class Models(Case):
     def test_log_probs_are_those_of_transformers(self):
         folder = GOLDEN / "model/gqa_tied"
