@@ -171,27 +171,60 @@ class Training(Case):
         self.assertEqual(runs[0].steps[1].loss, runs[1].steps[1].loss)
 
     def test_two_ranks_stop_together(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         program = """
 import json, sys, moonring
 run = moonring.train(json.loads(sys.argv[1]), lambda step: step.step < 2, sequence_parallel_size=2)
 print([step.step for step in run.steps], run.stopped, run.checkpoint is not None)
 """
-        ranks = [
-            self.python(
-                program,
-                json.dumps(self.config, default=str),
-                RANK=str(rank),
-                WORLD_SIZE="2",
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port),
-            )
-            for rank in range(2)
-        ]
-        said = [rank.communicate()[0] for rank in ranks]
-        self.assertEqual(said, ["[1, 2] True True\n", "[] True False\n"])
+        for variable, size in (
+            ("RANK", {"WORLD_SIZE": "2"}),
+            ("SLURM_PROCID", {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1"}),
+        ):
+            with self.subTest(variable), socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+                free.close()
+                config = json.dumps(self.config | {"output_dir": variable}, default=str)
+                ranks = [
+                    self.python(program, config, **{variable: str(rank)}, **size, **address)
+                    for rank in range(2)
+                ]
+                said = [rank.communicate()[0] for rank in ranks]
+                self.assertEqual(said, ["[1, 2] True True\n", "[] True False\n"])
+
+    def test_answers_of_callbacks(self):
+        class Numpy:  # as numpy.bool_
+            dtype, ndim = "bool", 0
+
+            def __bool__(self):
+                return False
+
+        run = moonring.train(self.config, lambda step: Numpy())
+        self.assertEqual((run.stopped, len(run.steps)), (True, 1))
+        for answer in (0, "no"):
+            with self.assertRaisesRegex(TypeError, f"on_step: expected None, .* got {answer!r}"):
+                moonring.train(self.config, lambda step, answer=answer: answer)
+        ends = [moonring._training._ends("x", answer) for answer in (None, True, False)]
+        self.assertEqual(ends, [False, False, True])
+
+    def test_what_a_run_wrote_is_known_without_a_clock(self):
+        out = self.folder / "out"
+        for step in (5, 6):
+            (out / f"checkpoint-{step}").mkdir(parents=True)
+            (out / f"checkpoint-{step}/manifest.json").write_text("{}")
+        (out / "all_results.json").write_text('{"train_loss": 1}')
+        os.utime(out / "checkpoint-6/manifest.json", (2**32, 2**32))  # in the future
+        before = moonring._training._files(str(out))
+        run = moonring.Run(str(out))
+        moonring._training._read_results(run, before)
+        self.assertEqual((run.checkpoint, run.metrics), (None, {}))
+        (out / "all_results.json").write_text('{"train_loss": 2}')
+        os.utime(out / "all_results.json", (0, 0))  # by the clock of a file server
+        (out / "checkpoint-5/manifest.json").write_text("{ }")
+        os.utime(out / "checkpoint-5/manifest.json", (0, 0))
+        moonring._training._read_results(run, before)
+        self.assertEqual(run.checkpoint, str(out / "checkpoint-5"))
+        self.assertEqual(run.metrics, {"train_loss": 2})
 
     def test_an_exception_in_a_callback_is_raised(self):
         problem = KeyError("mine")
