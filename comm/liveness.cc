@@ -84,8 +84,9 @@ void Liveness::Watch() {
       published = waits_in;
       if (!told) cause = Told(kFailed).value_or("");
     });
-    if (absl::IsDeadlineExceeded(status))
-      continue;  // the store's server may only be slow; Blame() checks when it matters
+    // Neither says that the store is gone. Its server may only be slow: Blame() checks when it
+    // matters. Or this rank's own memory is short, which may pass.
+    if (absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status)) continue;
     if (!status.ok()) cause = store_is_gone_;
     if (cause.empty()) continue;
     Learn(cause);
@@ -148,8 +149,13 @@ std::string Liveness::Blame(bool late) {
     if (!Told(kFailed)) silent = SilentRanks(late);
     cause = silent.empty() ? Told(kFailed).value_or("") : Announce(silent);
   });
-  if (!status.ok())
-    cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : store_is_gone_;
+  if (absl::IsDeadlineExceeded(status)) {
+    cause = std::string(status.message());
+  } else if (absl::IsResourceExhausted(status)) {
+    cause = absl::StrCat("rank ", rank_, ": ", status.message());
+  } else if (!status.ok()) {
+    cause = store_is_gone_;
+  }
   if (!cause.empty()) Learn(cause);
   return cause;
 }

@@ -5,8 +5,8 @@
 //
 // A thread of each rank increments a heartbeat counter in the store (every 250 ms, less often in
 // large worlds) and checks for an announced failure. A rank is not declared dead only because it is
-// silent. It is accused only when another rank's call with it has failed and that rank then sees no
-// heartbeat from it. The first accusation stays in the store. Every other rank reads it at its next
+// silent. Rank A is accused only by a rank B whose call with A has failed and that then sees no
+// heartbeat of A. The first accusation stays in the store. Every other rank reads it at its next
 // heartbeat and closes the connections of all its groups, so each pending call ends at once, with
 // the same cause in its message, instead of at its deadline.
 //
@@ -16,8 +16,8 @@
 // The process that serves the store may be the one that has stopped. Then nobody can announce
 // anything, and each rank names that process at its own call's deadline (bounded_store.h).
 //
-// Time from a death to the last rank's error: about 2 s to tell a dead rank from a slow one, plus
-// one heartbeat.
+// Time from a death to the last rank's error: 8 heartbeats (2 s up to 62 ranks) to tell a dead rank
+// from a slow one, plus one heartbeat.
 
 #include <condition_variable>
 #include <functional>

@@ -338,22 +338,21 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
   std::vector<int> missing = ranks;
   std::string cause;
   const absl::Time end = absl::Now() + options_.deadline,
-                   asks = joined_ ? absl::Now() + kMeetingPatience : absl::InfiniteFuture();
+                   blame_from = joined_ ? absl::Now() + kMeetingPatience : absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(1);
-  RETURN_IF_ERROR(
-      base::TryTorch([&] {
-        store_->set(key(rank()), mine);
-        while (true) {
-          std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
-          if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks, missing)).empty())
-            break;
-          absl::SleepFor(pause);
-          pause = std::min(2 * pause, absl::Milliseconds(50));
-        }
-        for (const int r : ranks)
-          theirs->push_back(missing.empty() ? store_->get_to_str(key(r)) : "");
-      }),
-      "rank ", rank(), " to ", what);
+  RETURN_IF_ERROR(base::TryTorch([&] {
+                    store_->set(key(rank()), mine);
+                    while (true) {
+                      std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
+                      if (missing.empty() || absl::Now() > end) break;
+                      if (!(cause = WhatIsWrong(blame_from, missing)).empty()) break;
+                      absl::SleepFor(pause);
+                      pause = std::min(2 * pause, absl::Milliseconds(50));
+                    }
+                    for (const int r : ranks)
+                      theirs->push_back(missing.empty() ? store_->get_to_str(key(r)) : "");
+                  }),
+                  "rank ", rank(), " to ", what);
   if (missing.empty()) return absl::OkStatus();
   if (!cause.empty())
     return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
@@ -365,13 +364,13 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
 }
 
 // The reason to stop waiting for other ranks: the wait was cancelled, a failure was announced, or
-// (after the time `asks`) a rank gives no sign of life; "" if there is none.
-std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing) {
+// (after the time `blame_from`) a rank gives no sign of life; "" if there is none.
+std::string World::WhatIsWrong(absl::Time blame_from, const std::vector<int>& missing) {
   if (options_.called_off) {
     const std::string cause = options_.called_off(missing);
     if (!cause.empty()) return cause;
   }
-  return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
+  return absl::Now() > blame_from ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
 }
 
 // Runs `connect`, which connects this rank to the others. That is quick, because all ranks have
@@ -393,7 +392,11 @@ absl::Status World::Meet(absl::Duration limit, std::function<void()> connect) {
     meeting->over = true;
     meeting->changed.notify_all();
   });
-  const absl::Time asks = absl::Now() + kMeetingPatience, end = absl::Now() + limit;
+  // In every case that does not join the thread, also if WhatIsWrong() throws.
+  const auto abandon = absl::MakeCleanup([&] {
+    if (thread.joinable()) thread.detach();
+  });
+  const absl::Time blame_from = absl::Now() + kMeetingPatience, end = absl::Now() + limit;
   std::string cause;
   bool over = false;
   while (!over && cause.empty() && absl::Now() < end) {
@@ -402,10 +405,9 @@ absl::Status World::Meet(absl::Duration limit, std::function<void()> connect) {
       over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100),
                                        [&] { return meeting->over; });
     }
-    if (!over) cause = WhatIsWrong(asks, {});
+    if (!over) cause = WhatIsWrong(blame_from, {});
   }
   if (!over) {
-    thread.detach();
     if (!cause.empty()) return absl::UnavailableError(cause);
     return absl::DeadlineExceededError(
         absl::StrCat("not connected within ", absl::FormatDuration(limit), ", although all live"));

@@ -17,13 +17,16 @@
 // the run has a key (rendezvous.h), the two ends of each connection prove to each other that they
 // have it: one exchange of 32 bytes.
 //
-// Failures: a rank that does not connect within the deadline (DEADLINE_EXCEEDED, naming the missing
-// ranks), live ranks that cannot connect to each other (after five minutes, or the deadline), two
-// processes with the same rank, some ranks on loopback and others not. A rank that
-// fails must call Abort or end its process: either way all calls of the other ranks end within
-// seconds with an error that names it (liveness.h). A rank that lives but does not enter a call is
-// named at the deadline. Connecting installs a SIGPIPE handler, so that SIGPIPE does not end the
-// process (RendezvousOptions::own_process), unless the program has set its own action.
+// Connecting fails if a rank does not come within the deadline (DEADLINE_EXCEEDED, naming the
+// missing ranks), if live ranks cannot connect to each other (after five minutes, or the deadline),
+// if two processes have the same rank, and if some ranks are on loopback and others are not.
+//
+// A rank that fails later must call Abort or end its process: either way all calls of the other
+// ranks end within some 9 heartbeats (liveness.h) with an error that names it. A rank that lives
+// but does not enter a call is named at the deadline.
+//
+// Connecting installs a SIGPIPE handler, so that SIGPIPE does not end the process
+// (RendezvousOptions::own_process), unless the program has set its own action.
 
 #include <functional>
 #include <memory>
@@ -114,7 +117,7 @@ class World {
                     const std::string& address);
   absl::Status Gather(const std::string& what, const std::vector<int>& ranks,
                       const std::string& mine, std::vector<std::string>* theirs);
-  std::string WhatIsWrong(absl::Time asks, const std::vector<int>& missing);
+  std::string WhatIsWrong(absl::Time blame_from, const std::vector<int>& missing);
   absl::Status Meet(absl::Duration limit, std::function<void()> connect);
   absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks,
                                                      const std::string& name);

@@ -22,10 +22,11 @@
  *
  * Moonring does not change the process: it installs no signal handlers, does not exit or fork, does
  * not change the working directory or the environment, and writes nothing to stdout or stderr. A
- * runtime is one rank. With RANK and WORLD_SIZE in the environment it is one of several; otherwise
- * a configuration that needs more ranks is refused. (With several ranks, the process must ignore or
- * handle SIGPIPE: otherwise a rank that dies ends the ranks that write to it.) No C++ exception and
- * no Lua error leaves a function.
+ * runtime is one rank. With RANK and WORLD_SIZE in the environment, or else Slurm's variables of a
+ * job step (srun) with several tasks, it is one of several; otherwise a configuration that needs
+ * more ranks is refused. (With several ranks, the process must ignore or handle SIGPIPE: otherwise
+ * a rank that dies ends the ranks that write to it.) No C++ exception and no Lua error leaves a
+ * function.
  *
  * Scripts are sandboxed by default: they cannot access files outside of the roots, and have no io,
  * os.execute, ffi, environment or bytecode. Commands are restricted in the same way: all paths in a

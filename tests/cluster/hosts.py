@@ -55,15 +55,24 @@ class Host:
     def __init__(self, number: int, names: pathlib.Path):
         self.name, self.port = f"node{number}", f"port{number}"
         self.address = f"10.77.0.{number}"
+        self.linked = False
         # cat keeps the namespaces open until its input ends.
         self.keeper = subprocess.Popen(
             ["unshare", "--net", "--mount", "--uts", "sh", "-c", "echo made; exec cat"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self.keeper.stdout.readline()
+        try:
+            self.keeper.stdout.readline()
+            self.connect(names)
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self, names: pathlib.Path) -> None:
         peer = ["peer", "name", INTERFACE, "netns", str(self.keeper.pid)]
         call("ip", "link", "add", self.port, "type", "veth", *peer)
+        self.linked = True
         call("ip", "link", "set", self.port, "master", "switch", "up")
         for words in (
             ["hostname", self.name],
@@ -80,7 +89,8 @@ class Host:
         return ["nsenter", "--target", pid, "--net", "--mount", "--uts", "--", *words]
 
     def close(self) -> None:
-        call("ip", "link", "del", self.port)  # the kernel itself would take a moment
+        if self.linked:
+            call("ip", "link", "del", self.port)  # the kernel itself would take a moment
         self.keeper.stdin.close()
         self.keeper.wait()
         self.keeper.stdout.close()
@@ -92,23 +102,30 @@ class Network:
     def __init__(self, hosts: int = 2):
         call("ip", "link", "set", "lo", "up")
         call("ip", "link", "add", "switch", "type", "bridge")
-        call("ip", "link", "set", "switch", "up")
-        names = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))) / "hosts"
-        names.write_text(
-            "127.0.0.1 localhost\n"
-            + "".join(f"10.77.0.{n} node{n}\n" for n in range(1, hosts + 1))
-        )
-        self.hosts = [Host(n, names) for n in range(1, hosts + 1)]
+        self.hosts = []
+        try:
+            call("ip", "link", "set", "switch", "up")
+            names = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))) / "hosts"
+            names.write_text(
+                "127.0.0.1 localhost\n"
+                + "".join(f"10.77.0.{n} node{n}\n" for n in range(1, hosts + 1))
+            )
+            for n in range(1, hosts + 1):
+                self.hosts.append(Host(n, names))
+        except BaseException:
+            self.close()
+            raise
 
     def drop(self, host: Host) -> None:
-        """The bridge drops every frame from and to this host; no end notices."""
+        """The bridge drops every frame from and to this host; neither end notices."""
         call("bridge", "link", "set", "dev", host.port, "state", "0")
 
     def forward(self, host: Host) -> None:
         call("bridge", "link", "set", "dev", host.port, "state", "3")
 
     def unplug(self, host: Host) -> None:
-        """Takes the host's own interface down, as a pulled cable or `ip link set down` does."""
+        """Takes the host's own interface down: it loses its routes, so its own calls can fail at
+        once. (A pulled cable leaves the routes, and drops frames as drop() does.)"""
         call(*host.inside("ip", "link", "set", INTERFACE, "down"))
 
     def plug(self, host: Host) -> None:

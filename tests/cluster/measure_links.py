@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures tokens per second of two hosts of two ranks over several links, for the table in
-docs/cluster.md. By hand, on an otherwise idle machine:
+docs/cluster.md. By hand, if possible on an otherwise idle machine, unlike the one of that table:
 
   MOONRING_TEST_HOST=bazel-bin/moonring python3 tests/cluster/measure_links.py MODEL DATA
 

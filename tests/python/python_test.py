@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(os.environ.get("TEST_SRCDIR", "."), os.environ.get("TEST_WORKSPACE", "."))
 ROOT = ROOT.resolve()
@@ -169,27 +171,60 @@ class Training(Case):
         self.assertEqual(runs[0].steps[1].loss, runs[1].steps[1].loss)
 
     def test_two_ranks_stop_together(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         program = """
 import json, sys, moonring
 run = moonring.train(json.loads(sys.argv[1]), lambda step: step.step < 2, sequence_parallel_size=2)
 print([step.step for step in run.steps], run.stopped, run.checkpoint is not None)
 """
-        ranks = [
-            self.python(
-                program,
-                json.dumps(self.config, default=str),
-                RANK=str(rank),
-                WORLD_SIZE="2",
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port),
-            )
-            for rank in range(2)
-        ]
-        said = [rank.communicate()[0] for rank in ranks]
-        self.assertEqual(said, ["[1, 2] True True\n", "[] True False\n"])
+        for variable, size in (
+            ("RANK", {"WORLD_SIZE": "2"}),
+            ("SLURM_PROCID", {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1"}),
+        ):
+            with self.subTest(variable), socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+                free.close()
+                config = json.dumps(self.config | {"output_dir": variable}, default=str)
+                ranks = [
+                    self.python(program, config, **{variable: str(rank)}, **size, **address)
+                    for rank in range(2)
+                ]
+                said = [rank.communicate()[0] for rank in ranks]
+                self.assertEqual(said, ["[1, 2] True True\n", "[] True False\n"])
+
+    def test_answers_of_callbacks(self):
+        class Numpy:  # as numpy.bool_
+            dtype, ndim = "bool", 0
+
+            def __bool__(self):
+                return False
+
+        run = moonring.train(self.config, lambda step: Numpy())
+        self.assertEqual((run.stopped, len(run.steps)), (True, 1))
+        for answer in (0, "no"):
+            with self.assertRaisesRegex(TypeError, f"on_step: expected None, .* got {answer!r}"):
+                moonring.train(self.config, lambda step, answer=answer: answer)
+        ends = [moonring._training._ends("x", answer) for answer in (None, True, False)]
+        self.assertEqual(ends, [False, False, True])
+
+    def test_what_a_run_wrote_is_known_without_a_clock(self):
+        out = self.folder / "out"
+        for step in (5, 6):
+            (out / f"checkpoint-{step}").mkdir(parents=True)
+            (out / f"checkpoint-{step}/manifest.json").write_text("{}")
+        (out / "all_results.json").write_text('{"train_loss": 1}')
+        os.utime(out / "checkpoint-6/manifest.json", (2**32, 2**32))  # in the future
+        before = moonring._training._files(str(out))
+        run = moonring.Run(str(out))
+        moonring._training._read_results(run, before)
+        self.assertEqual((run.checkpoint, run.metrics), (None, {}))
+        (out / "all_results.json").write_text('{"train_loss": 2}')
+        os.utime(out / "all_results.json", (0, 0))  # by the clock of a file server
+        (out / "checkpoint-5/manifest.json").write_text("{ }")
+        os.utime(out / "checkpoint-5/manifest.json", (0, 0))
+        moonring._training._read_results(run, before)
+        self.assertEqual(run.checkpoint, str(out / "checkpoint-5"))
+        self.assertEqual(run.metrics, {"train_loss": 2})
 
     def test_an_exception_in_a_callback_is_raised(self):
         problem = KeyError("mine")
@@ -275,6 +310,90 @@ except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate()
         self.assertEqual((said, process.returncode), ("again\n", 0), said)
+
+
+    def test_a_call_that_waits_for_another_thread_ends(self):
+        process = self.python(
+            """
+import os, signal, threading, time, moonring
+runtime = moonring.Runtime()
+runtime.run_string("function f(x) return x end")
+loop = "while true do pcall(function() while true do end end) end"
+def endless():
+    try:
+        runtime.run_string(loop)
+    except moonring.Cancelled:
+        print("cancelled")
+other = threading.Thread(target=endless)
+other.start()
+while runtime._state.worker.current is None or runtime._state.worker.current.finished:
+    time.sleep(0.01)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+for _ in range(2):
+    try:
+        runtime.call("f", 1)
+    except KeyboardInterrupt:
+        print("interrupted", other.is_alive())
+        threading.Timer(0.3, runtime.cancel).start()
+    except moonring.Cancelled:
+        print("ran")
+other.join()
+"""
+        )
+        said, _ = process.communicate()
+        self.assertEqual(sorted(said.split("\n")), ["", "cancelled", "interrupted True", "ran"])
+
+    def test_messages_of_refused_calls(self):
+        problems = []
+
+        def again(report):
+            try:
+                runtime.call("f", 1)
+            except moonring.InvalidArgument as error:
+                problems.append(str(error))
+
+        runtime = moonring.Runtime(on_progress=again)
+        runtime.run_string(
+            "function f(x) return x end require 'moonring.native.system'.tell_progress { x = 1 }"
+        )
+        self.assertRegex(problems[0], "a callback cannot call it")
+        left = moonring._calls.Call(lambda: None, waits=False)
+        left.abandon()  # as by a third Ctrl-C
+        runtime._state.calls[threading.get_ident()] = left
+        with self.assertRaisesRegex(moonring.InvalidArgument, "interrupted has not ended yet"):
+            runtime.call("f", 1)
+        left.run()
+        self.assertEqual(runtime.call("f", 1), 1)
+
+    def test_cancel_and_close_at_once(self):
+        order, inside = [], threading.Event()
+
+        class Native:
+            def __init__(self, native):
+                self._native = native
+
+            def __getattr__(self, name):
+                return getattr(self._native, name)
+
+            def moonring_cancel(self, handle, save):
+                inside.set()
+                time.sleep(0.2)
+                self._native.moonring_cancel(handle, save)
+                order.append("cancelled")
+
+            def moonring_destroy(self, handle):
+                order.append("destroyed")
+                self._native.moonring_destroy(handle)
+
+        runtime = moonring.Runtime()
+        runtime._state.native = Native(runtime._state.native)
+        thread = threading.Thread(target=runtime.cancel)
+        thread.start()
+        inside.wait()
+        runtime.close()
+        thread.join()
+        runtime.cancel()  # does nothing
+        self.assertEqual(order, ["cancelled", "destroyed"])
 
 
 class Models(Case):
@@ -400,12 +519,12 @@ class Commands(Case):
 
         for text, words in (
             (
-                "/lib/libc.so.6: version `GLIBC_2.36' not found (required by x.so)",
-                "glibc 2.36 or newer",
+                "/lib/libc.so.6: version `GLIBC_2.28' not found (required by x.so)",
+                "glibc 2.28 or newer .Debian 10, Ubuntu 20.04, RHEL 8 or later",
             ),
             (
-                "libstdc++.so.6: version `GLIBCXX_3.4.30' not found (...)",
-                "libstdc.. with GLIBCXX_3.4.30",
+                "libstdc++.so.6: version `GLIBCXX_3.4.25' not found (...)",
+                "libstdc.. with GLIBCXX_3.4.25 .that of GCC 8 or newer",
             ),
             (
                 "libcairo.so.2: cannot open shared object file: No such file",
@@ -413,6 +532,46 @@ class Commands(Case):
             ),
         ):
             self.assertRegex(str(_libraries.explained(OSError(text))), words)
+
+    def test_an_incomplete_installation(self):
+        from moonring import _libraries
+
+        with unittest.mock.patch.dict(os.environ):
+            os.environ["MOONRING_RUNTIME"] = str(self.folder)
+            with self.assertRaisesRegex(moonring.LoadError, "MOONRING_RUNTIME: .*bazel-bin/dist"):
+                _libraries.runtime_folder()
+            del os.environ["MOONRING_RUNTIME"]
+            with self.assertRaisesRegex(moonring.LoadError, "incomplete: .*; reinstall moonring$"):
+                _libraries.runtime_folder()
+
+    def test_folders_of_libraries(self):
+        from moonring import __main__, _libraries
+
+        make_torch(self.folder / "a", LIBTORCH)
+        (self.folder / "a/nvidia/cublas/lib").mkdir(parents=True)
+        pyarrow = self.folder / "b/pyarrow"
+        pyarrow.mkdir(parents=True)
+        (pyarrow / "__init__.py").write_text("raise SystemExit('pyarrow was imported')")
+        for name in _libraries.ARROW:
+            (pyarrow / name).touch()
+        torch = self.folder / "a/torch"
+        before = f"{self.folder}:{torch}/lib"
+        with (
+            unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=before),
+            unittest.mock.patch.object(sys, "path", [str(self.folder / "b")]),
+        ):
+            found = __main__._environment(os.environ["MOONRING_RUNTIME"] + "/moonring-bin")
+            self.assertEqual(
+                found["LD_LIBRARY_PATH"], f"{before}:{self.folder}/a/nvidia/cublas/lib:{pyarrow}"
+            )
+            loaded = []
+            load = unittest.mock.patch.object(
+                _libraries.ctypes, "CDLL", lambda path, mode: loaded.append(path)
+            )
+            with load:
+                _libraries._preload_arrow(str(self.folder / "a/moonring/runtime"))
+                _libraries._preload_arrow(str(self.folder / "b/moonring/runtime"))
+            self.assertEqual(loaded, [str(pyarrow / name) for name in _libraries.ARROW])
 
     def test_after_a_fork(self):
         runtime = moonring.Runtime()

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The wheel as its users have it: installed by pip from PyPI, and beside `import torch`.
+"""The wheel as its users have it: installed by pip, and beside `import torch`.
 
-Argument: the wheel. Downloads torch and what it requires (3 GB) and Transformers, whose log-probs
-are the second source.
+Argument: the wheel, a local file. pip downloads what it requires from the package index, torch and
+what that requires (3 GB), and Transformers, whose log-probs are the second source, and pyarrow.
 """
 
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,28 @@ except KeyboardInterrupt:
 """
 
 
+PARQUET = """
+import json, sys
+import moonring
+
+if sys.argv[2] == "write":
+    import pyarrow
+    import pyarrow.parquet
+
+    with open(sys.argv[1] + "/talks.json") as file:
+        rows = json.load(file)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "talks.parquet")
+    with open(sys.argv[1] + "/dataset_info.json") as file:
+        info = json.load(file)
+    info["talks"]["file_name"] = "talks.parquet"
+    with open("dataset_info.json", "w") as file:
+        json.dump(info, file)
+where = sys.argv[1] if sys.argv[2] == "json" else "."
+run = moonring.train("config.yaml", max_steps=2, dataset_dir=where, output_dir=sys.argv[2])
+print([step.loss for step in run.steps])
+"""
+
+
 class Wheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -129,6 +152,10 @@ class Wheel(unittest.TestCase):
             and not name.startswith(("PYTHON", "RUNFILES", "MOONRING", "TEST"))
         }
         cls.environment["PYTHONPATH"] = str(cls.packages)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
 
     def start(self, *words: str) -> subprocess.Popen:
         return subprocess.Popen(
@@ -171,6 +198,22 @@ class Wheel(unittest.TestCase):
         losses = [re.findall(r"loss ([0-9.]+)", said) for said in (alone, both)]
         self.assertGreaterEqual(len(losses[0]), 3, alone)
         self.assertEqual(losses[0], losses[1])
+
+    def test_parquet(self):
+        losses = [
+            self.output(sys.executable, "-c", PARQUET, GOLDEN / "data", kind)
+            for kind in ("json", "write", "read")  # pyarrow is imported before, and not at all
+        ]
+        self.assertEqual(losses[1:], losses[:1] * 2)
+        # Where the library does not find pyarrow by its own place.
+        moved = self.folder / "moved"
+        shutil.copytree(self.packages / "moonring/runtime", moved)
+        self.environment["MOONRING_RUNTIME"] = str(moved)
+        try:
+            said = self.output(sys.executable, "-c", PARQUET, GOLDEN / "data", "moved")
+        finally:
+            del self.environment["MOONRING_RUNTIME"]
+        self.assertEqual(said, losses[0])
 
     def test_control_c_saves_and_raises(self):
         child = self.start(sys.executable, "-u", "-c", INTERRUPTED)

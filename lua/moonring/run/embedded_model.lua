@@ -229,11 +229,15 @@ function embedded_model.chat(given)
   end)
 end
 
---- The output_dir of a training's configuration.
+--- What a training's configuration says about the run: its output_dir, and the number of ranks that
+--- have to be started. That is 1 if the environment makes this process one of the ranks, and where
+--- the command will refuse the number of experts.
 ---@param given { path?: string, words: string[] }
----@return string?
-function embedded_model.output_dir(given)
-  return config.load(given.path, given.words).output_dir
+---@return { output_dir?: string, ranks: integer }
+function embedded_model.training(given)
+  local c = config.load(given.path, given.words)
+  local starts = system.world_size() == 0 and c.expert_parallel_size >= 1
+  return { output_dir = c.output_dir, ranks = starts and compute.ranks(c) or 1 }
 end
 
 return embedded_model

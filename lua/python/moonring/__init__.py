@@ -3,7 +3,7 @@ answers, by the native library libmoonring.so.
 
     run = moonring.train("config.yaml", on_step=lambda step: print(step.step, step.loss))
     with moonring.Model(run.output_dir) as model:
-        print(model.chat("What is a ring attention?"))
+        print(model.chat("What is ring attention?"))
 """
 
 from moonring._model import Model

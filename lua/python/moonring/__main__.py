@@ -16,7 +16,10 @@ def _environment(program: str) -> dict[str, str]:
     before = environment.get("LD_LIBRARY_PATH", "")
     for folder in before.split(":"):
         if folder and os.path.exists(os.path.join(folder, "libtorch_cpu.so")):
-            _libraries.check_torch(os.path.dirname(os.path.abspath(folder)), program)
+            torch = os.path.dirname(os.path.abspath(folder))
+            _libraries.check_torch(torch, program)
+            others = _libraries.library_folders(torch)[1:]
+            environment["LD_LIBRARY_PATH"] = ":".join([before, *others])
             return environment
     torch = _libraries.torch_folder()
     _libraries.check_torch(torch, program)

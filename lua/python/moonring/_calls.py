@@ -111,7 +111,8 @@ class Worker:
     def __init__(self) -> None:
         self._jobs: SimpleQueue = SimpleQueue()
         self._pid = os.getpid()
-        self._switch = threading.Lock()
+        # Reentrant: a signal handler may call Runtime.cancel while its thread holds the lock.
+        self._switch = threading.RLock()
         self.current: Call | None = None  # the last call that started
         self._thread = threading.Thread(target=self._run, name="moonring", daemon=True)
         self._thread.start()
@@ -134,6 +135,11 @@ class Worker:
     def start(self, call: Call) -> None:
         """Makes a call after those that were started before."""
         self._jobs.put(call)
+
+    def locked(self, action: Callable[[], Any]) -> Any:
+        """Runs a short action while no call starts, and no other thread is in interrupt()."""
+        with self._switch:
+            return action()
 
     def interrupt(self, call: Call, interrupt: Callable[[], None]) -> None:
         """Calls interrupt() if `call` is running. If it has not started, it will not."""
@@ -160,8 +166,9 @@ def drive(
     """Starts a call and handles its events until it ends.
 
     A KeyboardInterrupt, also one that `handle` raises, does not end this function: it calls
-    interrupt(number of interrupts so far), repeatedly until the call ends. The interrupt after
-    `most` gives up waiting and raises KeyboardInterrupt.
+    interrupt(number of interrupts so far), repeatedly until the call ends, or until it is dropped
+    because it has not started. The interrupt after `most` gives up waiting and raises
+    KeyboardInterrupt.
 
     Returns the number of interrupts.
     """
@@ -174,6 +181,8 @@ def drive(
                 started = True
             if interrupts:
                 interrupt(interrupts)
+            if call.dropped:  # it has not started: it waits for the call of another thread
+                return interrupts
             event = call.take(0.05 if interrupts else 1.0)
             if event is None:
                 return interrupts

@@ -3,6 +3,7 @@ where files are."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import importlib.util
@@ -16,6 +17,7 @@ import threading
 from moonring.errors import LoadError
 
 TORCH = "2.11"
+ARROW = ("libarrow.so.2600", "libparquet.so.2600")  # each after those that it needs
 REMEDY = f"pip install 'torch=={TORCH}.*'"
 
 
@@ -25,11 +27,13 @@ def runtime_folder() -> str:
     given = os.environ.get("MOONRING_RUNTIME")
     folder = given or os.path.join(os.path.dirname(os.path.abspath(__file__)), "runtime")
     if not os.path.exists(os.path.join(folder, "lib", "libmoonring.so")):
-        what = "MOONRING_RUNTIME" if given else "this installation is incomplete"
-        raise LoadError(
-            f"{what}: {folder} has no lib/libmoonring.so, expected the folder of a built "
-            "Moonring, such as bazel-bin/dist"
-        )
+        missing = f"{folder} has no lib/libmoonring.so"
+        if given:
+            raise LoadError(
+                f"MOONRING_RUNTIME: {missing}, expected the folder of a built Moonring, such as "
+                "bazel-bin/dist"
+            )
+        raise LoadError(f"this installation is incomplete: {missing}; reinstall moonring")
     return os.path.abspath(folder)
 
 
@@ -46,6 +50,19 @@ def torch_folder() -> str:
         if os.path.exists(os.path.join(folder, "lib", "libtorch_cpu.so")):
             return os.path.abspath(folder)
     raise LoadError(f"no LibTorch {TORCH}: {sys.executable} has no torch ({REMEDY})")
+
+
+def arrow_folder() -> str | None:
+    """The folder of the installed pyarrow, which is not imported; None if there is none with the
+    Arrow that libmoonring_arrow.so needs."""
+    try:
+        spec = importlib.util.find_spec("pyarrow")
+    except (ImportError, ValueError):
+        return None
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if all(os.path.exists(os.path.join(folder, name)) for name in ARROW):
+            return os.path.abspath(folder)
+    return None
 
 
 def _version(folder: str) -> str:
@@ -87,6 +104,8 @@ def library_folders(torch: str) -> list[str]:
     packages = os.path.dirname(torch)
     others = sorted(glob.glob(os.path.join(glob.escape(packages), "nvidia", "*", "lib")))
     others.append(os.path.join(packages, "pyarrow"))
+    if not os.path.isdir(others[-1]):
+        others[-1] = arrow_folder() or others[-1]
     return [os.path.join(torch, "lib"), *(folder for folder in others if os.path.isdir(folder))]
 
 
@@ -96,13 +115,13 @@ def explained(problem: OSError) -> LoadError:
     old = re.search(r"version [`'](GLIBC|GLIBCXX|CXXABI)_([\d.]+)' not found", text)
     if old and old.group(1) == "GLIBC":
         return LoadError(
-            f"Moonring needs a Linux with glibc {old.group(2)} or newer (Debian 12, "
-            f"Ubuntu 22.10 or later), and this machine has {platform.libc_ver()[1]}"
+            f"Moonring needs a Linux with glibc {old.group(2)} or newer (Debian 10, "
+            f"Ubuntu 20.04, RHEL 8 or later), and this machine has {platform.libc_ver()[1]}"
         )
     if old:
         return LoadError(
-            f"Moonring needs a libstdc++ with {old.group(1)}_{old.group(2)} (that of GCC "
-            "12 or newer), and the one that was loaded is older"
+            f"Moonring needs a libstdc++ with {old.group(1)}_{old.group(2)} (that of GCC 8 "
+            "or newer), and the one that was loaded is older"
         )
     missing = re.search(r"^(\S+): cannot open shared object file", text)
     if missing and not missing.group(1).startswith("/"):
@@ -125,6 +144,23 @@ def _preload(torch: str, runtime: str, binary: str) -> None:
                 break
 
 
+def _preload_arrow(runtime: str) -> None:
+    """Loads the libraries of the installed pyarrow, so that libmoonring_arrow.so finds them.
+
+    That library is loaded when the first Parquet or Arrow file is read, which may be in any call,
+    and nothing tells Python before. In a wheel's place it looks for pyarrow in the site-packages
+    folder that has moonring, so only a pyarrow elsewhere, or MOONRING_RUNTIME, needs this. It takes
+    15 ms.
+    """
+    folder = arrow_folder()
+    beside = os.path.join(runtime, "..", "..", "pyarrow")  # its RUNPATH, $ORIGIN/../../../pyarrow
+    if folder is None or os.path.realpath(folder) == os.path.realpath(beside):
+        return
+    for name in ARROW:
+        with contextlib.suppress(OSError):  # reading such a file will say it
+            ctypes.CDLL(os.path.join(folder, name), mode=ctypes.RTLD_LOCAL)
+
+
 def _load() -> ctypes.CDLL:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise LoadError(
@@ -135,6 +171,7 @@ def _load() -> ctypes.CDLL:
     check_torch(torch, binary)
     try:
         _preload(torch, runtime, binary)
+        _preload_arrow(runtime)
         return ctypes.CDLL(binary)
     except OSError as problem:
         raise explained(problem) from None

@@ -99,8 +99,20 @@ class _State:
         return code, why.value.decode(errors="replace")
 
     def destroy(self) -> None:
+        self.native.moonring_destroy(self.worker.locked(self._take_handle))
+
+    def _take_handle(self) -> c_void_p:
         handle, self.handle = self.handle, c_void_p()
-        self.native.moonring_destroy(handle)
+        return handle
+
+    def cancel(self, save: bool) -> None:
+        """Cancels the runtime, unless it is closed. destroy() waits for the end of this."""
+
+        def action() -> None:
+            if self.handle:
+                self.native.moonring_cancel(self.handle, int(save))
+
+        self.worker.locked(action)
 
     def outcome(self, code: int) -> None:
         """Raises the error of a call. Runs on the worker thread, before the next call."""
@@ -116,7 +128,11 @@ class _State:
                 "threads. Create another one after the fork"
             )
         mine = self.calls.get(threading.get_ident())
-        if mine is not None and not mine.finished:
+        if mine is not None and not mine.finished and not mine.dropped:
+            if mine.abandoned:
+                raise errors.InvalidArgument(
+                    "the call that Ctrl-C interrupted has not ended yet: try again later"
+                )
             raise errors.InvalidArgument(
                 "a call of this runtime is not finished: a callback cannot call it"
             )
@@ -253,8 +269,8 @@ class Runtime:
     def cancel(self, save: bool = False) -> None:
         """Cancels this runtime for good, from any thread: the running call and later ones raise
         Cancelled. With `save`, a training first saves a checkpoint at the end of its step."""
-        if self._state.handle and not self._state.worker.forked:
-            self._state.native.moonring_cancel(self._state.handle, int(save))
+        if not self._state.worker.forked:  # a fork's copy of the lock may never be released
+            self._state.cancel(save)
 
     def close(self) -> None:
         """Frees the runtime with its models; waits for a running call. Later calls are errors."""
@@ -262,7 +278,7 @@ class Runtime:
         if state.worker.forked or not self._finish.alive:
             return
         mine = state.calls.get(threading.get_ident())
-        if mine is not None and not mine.finished:
+        if mine is not None and not mine.finished and not mine.dropped:
             if mine.abandoned:
                 return  # the runtime is closed when the interpreter ends
             state.check()
@@ -371,10 +387,15 @@ class Runtime:
                 self._fail(call)
 
         calls, mine = self._state.calls, threading.get_ident()
-        calls[mine] = call
-        interrupts = _calls.drive(
-            self._state.worker, call, handle, lambda count: self._interrupt(call, count)
-        )
+        try:
+            calls[mine] = call
+            interrupts = _calls.drive(
+                self._state.worker, call, handle, lambda count: self._interrupt(call, count)
+            )
+        except BaseException:  # nobody waits for it any more; if it has not started, it will not
+            call.abandon()
+            self._state.worker.interrupt(call, lambda: None)
+            raise
         calls.pop(mine, None)
         if interrupts:
             raise KeyboardInterrupt

@@ -181,7 +181,9 @@ class Tensor:
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None) -> Any:
         """A capsule: "dltensor_versioned" (DLPack 1) if max_version says that the caller knows it,
-        otherwise "dltensor". Only for the tensor's own device, and without a copy."""
+        otherwise "dltensor". Only for the tensor's own device, and without a copy. `stream` has
+        no effect: the values of a result are ready on every stream when the call that made it
+        returns."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"a copy to device {dl_device} is not supported")
         if copy:
@@ -195,10 +197,11 @@ class Tensor:
     def tolist(self) -> Any:
         """The values as nested lists, one level for each dim; a number if there are no dims."""
         tensor, shape, kind = self._tensor, self.shape, self.dtype
+        other = "use torch.from_dlpack(tensor).tolist()"
         if tensor.device_type != _CPU:
-            raise TypeError("tolist: the tensor is on a GPU; torch.from_dlpack(tensor).tolist()")
+            raise TypeError(f"tolist: the tensor is on a GPU; {other}")
         if kind not in _FORMATS and kind != "bfloat16":
-            raise TypeError(f"tolist: {kind} is not supported; use torch.from_dlpack(tensor)")
+            raise TypeError(f"tolist: {kind} is not supported; {other}")
         strides, step = [0] * len(shape), 1
         for dim in reversed(range(len(shape))):
             strides[dim] = tensor.strides[dim] if tensor.strides else step

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from moonring._runtime import Path, Runtime
 
 @dataclass(frozen=True)
 class Step:
-    """A logged step (every logging_steps of them)."""
+    """One logged step; one in every logging_steps is logged."""
 
     step: int  # optimizer steps so far
     total_steps: int
@@ -26,7 +25,7 @@ class Step:
     lr: float  # learning rate
     grad_norm: float  # before clipping; nan if there is none
     tokens: int  # processed since the start of the run, by all ranks
-    metrics: dict[str, float]  # what the stage logs beside the loss: "rewards/chosen", ...
+    metrics: dict[str, float]  # what the stage logs besides the loss: "rewards/chosen", ...
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class Evaluation:
 class Run:
     """A training that has ended.
 
-    stopped: whether a callback, of any rank, ended it before its last step. Then `checkpoint` is
-        the folder to resume from (resume_from_checkpoint=True), and there are no metrics.
+    stopped: whether a callback of rank 0 ended it before its last step. Then `checkpoint` is the
+        folder to resume from (resume_from_checkpoint=True), and there are no metrics.
     metrics: the final metrics, those of all_results.json: "train_loss", "train_runtime" (seconds),
         "eval_loss", .... Only rank 0 writes and has them.
     """
@@ -83,30 +82,62 @@ def _evaluation(report: Mapping[str, Any]) -> Evaluation:
     )
 
 
-def _is_new(path: str, start: float) -> bool:
-    """Whether a file was written after this time; a file system's clock may be a little slow."""
+def _rank() -> int:
+    """This process's rank, as RendezvousFrom in comm/store/rendezvous.cc reads it. (The runtime
+    refuses what is no number.)"""
+    get = os.environ.get
+    if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
+        return int(get("RANK", "0"))
+    if "SLURM_PROCID" in os.environ and int(get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        return int(get("SLURM_PROCID", "0"))
+    return 0
+
+
+def _mark(path: str) -> tuple[int, ...] | None:
+    """What changes when a file is written, without comparing its time to a clock: that of a file
+    server may differ from this machine's. None: there is no such file."""
     try:
-        return os.stat(path).st_mtime >= start - 1
+        found = os.stat(path)
     except OSError:
-        return False
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def _read_results(run: Run, start: float) -> None:
-    """Reads what the run wrote to its output_dir."""
-    if os.environ.get("RANK", "0") != "0":
-        return
-    numbers = []
-    for name in os.listdir(run.output_dir) if os.path.isdir(run.output_dir) else []:
+def _files(folder: str) -> dict[str, tuple[int, ...] | None]:
+    """The marks of all_results.json and the manifests of the checkpoints, by the file's or the
+    checkpoint's name."""
+    marks = {"all_results.json": _mark(os.path.join(folder, "all_results.json"))}
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
         kind, _, number = name.rpartition("-")
-        manifest = os.path.join(run.output_dir, name, "manifest.json")
-        if kind == "checkpoint" and number.isdigit() and _is_new(manifest, start):
-            numbers.append(int(number))
-    if numbers:
-        run.checkpoint = os.path.join(run.output_dir, f"checkpoint-{max(numbers)}")
-    results = os.path.join(run.output_dir, "all_results.json")
-    if not run.stopped and _is_new(results, start):
-        with open(results, encoding="utf-8") as file:
+        if kind == "checkpoint" and number.isdigit():
+            marks[name] = _mark(os.path.join(folder, name, "manifest.json"))
+    return {name: mark for name, mark in marks.items() if mark is not None}
+
+
+def _read_results(run: Run, before: Mapping[str, Any]) -> None:
+    """Reads what the run wrote to its output_dir. before: the _files there before the run."""
+    new = {name for name, mark in _files(run.output_dir).items() if mark != before.get(name)}
+    has_results = "all_results.json" in new
+    checkpoints = new - {"all_results.json"}
+    if checkpoints:
+        newest = max(checkpoints, key=lambda name: int(name.rpartition("-")[2]))
+        run.checkpoint = os.path.join(run.output_dir, newest)
+    if has_results and not run.stopped:
+        with open(os.path.join(run.output_dir, "all_results.json"), encoding="utf-8") as file:
             run.metrics = json.load(file)
+
+
+def _ends(name: str, answer: Any) -> bool:
+    """Whether a callback's answer ends the run."""
+    if answer is None:
+        return False
+    # numpy.bool_, and tensors of one bool
+    boolean = str(getattr(answer, "dtype", "")) in ("bool", "torch.bool")
+    if isinstance(answer, bool) or (boolean and not getattr(answer, "ndim", 0)):
+        return not answer
+    raise TypeError(
+        f"{name}: expected None, True or False (ends the run) from the callback, got {answer!r}"
+    )
 
 
 class _Training(Runtime):
@@ -124,15 +155,16 @@ class _Training(Runtime):
         self._run, self._on_step, self._on_evaluation = run, on_step, on_evaluation
 
     def _take_report(self, report: Mapping[str, Any]) -> None:
-        answer = None
+        ends = False
         if report.get("event") == "step":
             self._run.steps.append(_step(report))
-            answer = self._on_step(self._run.steps[-1]) if self._on_step else None
+            if self._on_step:
+                ends = _ends("on_step", self._on_step(self._run.steps[-1]))
         elif report.get("event") == "evaluation":
             self._run.evaluations.append(_evaluation(report))
             if self._on_evaluation:
-                answer = self._on_evaluation(self._run.evaluations[-1])
-        if answer is False:
+                ends = _ends("on_evaluation", self._on_evaluation(self._run.evaluations[-1]))
+        if ends:
             self._run.stopped = True
             self.cancel(save=True)
 
@@ -152,9 +184,6 @@ class _Training(Runtime):
             self._run.stopped = False  # the callback's answer came after the last step
 
 
-_RANKS = "ranks are requested, and an embedded runtime is one"
-
-
 def train(
     config: Path | Mapping[str, Any],
     on_step: Callable[[Step], Any] | None = None,
@@ -171,8 +200,8 @@ def train(
     config: the path of a LLaMA-Factory YAML (or JSON) file, or a dict of its keys.
     overrides: keys with priority over the file's. Values: None (null), bool, numbers, str, paths,
         lists, dicts.
-    on_step: called with each logged Step. If it returns False (not None or 0), a checkpoint is
-        saved and the run ends.
+    on_step: called with each logged Step. If it returns False, a checkpoint is saved and the run
+        ends; True and None continue it, and anything else is a TypeError.
     on_evaluation: the same for each Evaluation.
     on_log: called with each line of the log; None: they go to the logger "moonring".
     roots, device, threads: as in Runtime.
@@ -182,9 +211,10 @@ def train(
     without a checkpoint. Callbacks run on the thread that called train, which may be any thread
     (Ctrl-C goes to the main thread).
 
-    With RANK and WORLD_SIZE in the environment (torchrun) this process is one of several ranks, and
-    every rank makes the same call; rank 0 alone gets steps and evaluations, and a callback that
-    ends the run ends it on all ranks. Without these variables the run has one rank.
+    With RANK and WORLD_SIZE in the environment (torchrun), or as one of several tasks of srun, this
+    process is one of several ranks, and every rank makes the same call; rank 0 alone gets steps and
+    evaluations, and a callback that ends the run ends it on all ranks. Otherwise the run has one
+    rank.
 
     Errors: InvalidArgument for a wrong key or value (the message suggests the nearest name),
     NotFound, Exhausted, Error (code "FAILED") for others.
@@ -200,24 +230,21 @@ def train(
                 "words; rename the file, or pass a dict"
             )
         words = [path, *keys]
-    start = time.time()
-    with Runtime() as reader:  # the file alone is read, before anything is confined
-        reader.run_string("output_dir = require 'moonring.run.embedded_model'.output_dir")
+    with Runtime(device=device) as reader:  # reads only the configuration, without confinement
+        reader.run_string("training = require 'moonring.run.embedded_model'.training")
         file = {} if path is None else {"path": path}
-        folder = reader.call("output_dir", {**file, "words": words[len(file) :]})
-    run = Run(output_dir=folder or "")
+        found = reader.call("training", {**file, "words": words[len(file) :]})
+    if found["ranks"] > 1:
+        raise errors.Error(
+            f"{found['ranks']} ranks are requested, and one process is one rank: start `moonring "
+            "train CONFIG` in a shell, which starts all of them, or `torchrun --nproc-per-node "
+            f"{found['ranks']} SCRIPT.py`"
+        )
+    run = Run(output_dir=found.get("output_dir") or "")
     options = {"roots": roots, "device": device, "threads": threads}
-    try:
-        with _Training(run, on_step, on_evaluation, on_log, **options) as training:
-            training.train(words)
-    except errors.Error as error:
-        if _RANKS in str(error):
-            count = str(error).split(" ranks", maxsplit=1)[0]
-            raise type(error)(
-                f"{count} ranks are requested, and one process is one rank: start `moonring train "
-                "CONFIG` in a shell, which starts all of them, or `torchrun --nproc-per-node "
-                f"{count} SCRIPT.py`"
-            ) from None
-        raise
-    _read_results(run, start)
+    before = _files(run.output_dir)
+    with _Training(run, on_step, on_evaluation, on_log, **options) as training:
+        training.train(words)
+    if _rank() == 0:
+        _read_results(run, before)
     return run

@@ -40,7 +40,8 @@ class Exhausted(Error, MemoryError):
 
 
 class Cancelled(Error):
-    """Runtime.cancel ended the call, or had been called before it."""
+    """Runtime.cancel or an interrupt ended the call, or the cancelling of another rank did; or
+    cancel had been called before it."""
 
     code = "CANCELLED"
 
