@@ -366,6 +366,7 @@ void OpenSystem(lua_State* L) {
           {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
           {"environment", Bind<&EnvironmentVariable>},
           {"world_size", Bind<&WorldSize>},
+          {"starts_ranks", Bind<[](lua_State* state) { return !HostOf(state).embedded; }>},
           {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
           {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
           {"launch", Bind<&Launch>},

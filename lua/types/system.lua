@@ -158,6 +158,10 @@ function system.environment(name) end
 ---@return integer
 function system.world_size() end
 
+--- Whether this process may start ranks: true unless it is a runtime in another program.
+---@return boolean
+function system.starts_ranks() end
+
 --- The value of -n on the command line; 0 if it was not given.
 ---@return integer
 function system.requested_ranks() end

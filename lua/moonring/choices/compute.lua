@@ -93,13 +93,14 @@ function compute.least_ranks(c)
   return ranks
 end
 
---- The default number of ranks: on the CPU the smallest allowed number, on GPUs its largest
---- multiple that does not exceed the number of GPUs.
+--- The default number of ranks: on GPUs the largest multiple of the smallest allowed number that
+--- does not exceed the number of GPUs; on the CPU, and in a runtime that starts no ranks, the
+--- smallest allowed number.
 ---@param c moonring.Configuration
 ---@return integer
 function compute.ranks(c)
   local least = compute.least_ranks(c)
-  if least < 1 or compute.device(c) == "cpu" then return least end
+  if least < 1 or not system.starts_ranks() or compute.device(c) == "cpu" then return least end
   return math.max(1, math.floor(model.gpus() / least)) * least
 end
 
