@@ -1,8 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The Slurm script and the Kubernetes manifests of docs/cluster.md, run on this machine: `srun` is
 replaced by a loop that starts the tasks with Slurm's variables, a pod by a process with its
 variables. A run that is told to save is queued again, continues, and ends with the weights of a run
-that was never interrupted."""
+that was never interrupted.
+
+Needs PyYAML, which Debian's Python has (python3-yaml) and another Python on the PATH may lack.
+"""
 
 import os
 import re
