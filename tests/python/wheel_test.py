@@ -206,7 +206,7 @@ class Wheel(unittest.TestCase):
         ]
         self.assertEqual(losses[1:], losses[:1] * 2)
         # Where the library does not find pyarrow by its own place.
-        moved = self.folder / "moved"
+        moved = self.folder / "runtime elsewhere"
         shutil.copytree(self.packages / "moonring/runtime", moved)
         self.environment["MOONRING_RUNTIME"] = str(moved)
         try:
