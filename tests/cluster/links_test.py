@@ -128,7 +128,7 @@ class Links(Hosts):
         words = [f"max_steps={steps}", "resume_from_checkpoint=auto"]
         ranks = self.begin(*words)
         self.end_all(ranks, [0] * 4)
-        self.assertIn("resumes after step", ranks[0].said)
+        self.assertIn("goes on after step", ranks[0].said)
         words = [f"max_steps={steps}", "output_dir=whole"]
         self.run_words(HOST, "-n", "4", "train", "config.yaml", *words)
         self.assertEqual(self.weights("out"), self.weights("whole"))

@@ -127,7 +127,7 @@ class Slurm(Page):
         self.configure(steps)
         again = self.submit()
         self.assertEqual(again.end(), 0, again.said)
-        self.assertIn("resumes after step", again.said)
+        self.assertIn("goes on after step", again.said)
         self.assertEqual((self.folder / "asked").read_text().count("\n"), 1)
         self.expect_as_if_never_interrupted("out", steps)
 

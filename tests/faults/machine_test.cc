@@ -213,7 +213,7 @@ TEST_F(MachineTest, FoldersOfAnyBytesAreResumed) {
   ASSERT_THAT(Train(out, {"max_steps=2", "save_total_limit=1"}), Succeeds());
   const CommandResult again = Train(out, {"max_steps=3", "resume_from_checkpoint=true"});
   EXPECT_THAT(again, Succeeds());
-  EXPECT_THAT(again.err, HasSubstr("resumes after step 2"));
+  EXPECT_THAT(again.err, HasSubstr("goes on after step 2"));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ ALLOWED = {
     "tests/hub/download_test.py": ("snapshots",),
     "tests/layering/words_test.py": ("snapshots",),
 }
+LOGGED = "goes on after step"  # a line of the log that programs look for
 # A message with this word. A variable may have the name.
 WANTED = re.compile(r'(?:"|[,:;] )wanted (?:an? |at |one |more |\d|%|")')
 
@@ -56,7 +57,7 @@ def main() -> int:
             for number, line in enumerate(file, 1):
                 if WANTED.search(line):
                     complaints.append(f"{path}:{number}: 'wanted' in a message: expected")
-                for word in pattern.findall(line):
+                for word in pattern.findall(line.replace(LOGGED, "")):
                     if word.lower() not in allowed:
                         complaints.append(f"{path}:{number}: '{word}': see docs/glossary.md")
     if len(words) < 10 or read < 50:

@@ -73,7 +73,7 @@ TEST_F(CopiedScripts, ResumeBitForBitAfterAKill) {
       const CommandResult result = Run(CommandOfScript(script, again, sp) + Words{"resume=true"});
       ASSERT_THAT(result, Succeeds());
       // The newest complete checkpoint is that of the last step or of the one before.
-      EXPECT_THAT(result.err, HasSubstr("resumes after step "));
+      EXPECT_THAT(result.err, HasSubstr("goes on after step "));
       ExpectSameRun(whole, again);
     }
   }

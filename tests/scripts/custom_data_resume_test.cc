@@ -101,7 +101,7 @@ TEST_F(CustomDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
     const CommandResult again =
         Own(name + "_killed", words + Words{"resume_from_checkpoint=true"}, each.options);
     ASSERT_THAT(again, Succeeds());
-    EXPECT_THAT(again.err, HasSubstr("resumes after step "));
+    EXPECT_THAT(again.err, HasSubstr("goes on after step "));
     ExpectSameRun(name, name + "_killed");
   }
 }

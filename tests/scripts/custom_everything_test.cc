@@ -66,7 +66,7 @@ TEST_F(CustomEverything, ResumesBitForBitAfterAKill) {
     const CommandResult result =
         Run(CommandOfScript(kScript, again, shapes[i] + Words{"resume=true"}));
     ASSERT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, HasSubstr("resumes after step "));
+    EXPECT_THAT(result.err, HasSubstr("goes on after step "));
     ExpectSameRun(whole, again);
     EXPECT_TRUE(ReadText(Path(whole + "/custom_adapter.safetensors")) ==
                 ReadText(Path(again + "/custom_adapter.safetensors")));

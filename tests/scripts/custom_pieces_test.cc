@@ -240,7 +240,7 @@ TEST_F(CustomPiecesTest, ResumeAfterAKill) {
   EXPECT_NE(command.Wait().exit_code, 0);
   const CommandResult result = Train("killed", words + Words{"resume_from_checkpoint=true"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, HasSubstr("resumes after step "));
+  EXPECT_THAT(result.err, HasSubstr("goes on after step "));
   ExpectSameRun("unbroken", "killed");
 }
 

@@ -106,7 +106,7 @@ TEST_F(OutputFolderTest, TheSameCommandResumes) {
   const CommandResult again = Train("out", {"max_steps=4", "save_steps=2"});
   ASSERT_THAT(again, Succeeds());
   EXPECT_THAT(again.err, AllOf(HasSubstr("output_dir: out holds checkpoints"),
-                               HasSubstr("resumes after step 2, from out/checkpoint-2")));
+                               HasSubstr("goes on after step 2, from out/checkpoint-2")));
   ASSERT_THAT(Train("unbroken", {"max_steps=4", "save_steps=2"}), Succeeds());
   ExpectSameRun("unbroken", "out");
   ASSERT_THAT(Train("out", {"max_steps=1", "overwrite_output_dir=true", "save_strategy=no"}),

@@ -215,7 +215,7 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
       Train("out", {"max_steps=5", "learning_rate=1e-4", "resume_from_checkpoint=true"});
   ASSERT_THAT(on, Succeeds());
   EXPECT_THAT(on.err, AllOf(HasSubstr("passed over: out/checkpoint-6: of an earlier run"),
-                            HasSubstr("resumes after step 4, from out/checkpoint-4")));
+                            HasSubstr("goes on after step 4, from out/checkpoint-4")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
   // A start that is rejected changes nothing.
   EXPECT_THAT(Train("out", {"max_samples=9", "max_steps=4", "learning_rate=1e-4",
@@ -223,7 +223,7 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
               Refuses("max_samples was nothing, is 9"));
   EXPECT_THAT(
       Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err,
-      HasSubstr("resumes after step 5, from out/checkpoint-5"));
+      HasSubstr("goes on after step 5, from out/checkpoint-5"));
   // A restart after a failure does not use the abandoned checkpoints either.
   ASSERT_THAT(Train("killed", {"max_steps=4"}), Succeeds());
   const Words started = CommandOf("killed", {"max_steps=12", "save_steps=30", "max_restarts=1",
@@ -237,7 +237,7 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   ASSERT_THAT(restarted, Succeeds());
   EXPECT_THAT(restarted.err, AllOf(HasSubstr("starts again (1 of 1)"),
                                    HasSubstr("passed over: killed/checkpoint-4: of an earlier run"),
-                                   HasSubstr("resumes after step 1, from killed/checkpoint-1")));
+                                   HasSubstr("goes on after step 1, from killed/checkpoint-1")));
   EXPECT_EQ(StepNumbers("killed").size(), 12u);
   // If the resumed run is interrupted before it saves anything, the checkpoint that it started from
   // counts as its own.
@@ -249,7 +249,7 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   ASSERT_THAT(again, Succeeds());
   EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: short/checkpoint-5"),
                                HasSubstr("passed over: short/checkpoint-4"),
-                               HasSubstr("resumes after step 3")));
+                               HasSubstr("goes on after step 3")));
 }
 
 // The loss has a term over a group of examples, so it depends on how a step is split into batches.

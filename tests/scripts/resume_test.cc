@@ -183,7 +183,7 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
       result.err,
       AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, expected"),
             HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
-            HasSubstr("resumes after step 2, from out/checkpoint-2")));
+            HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
   // There is nothing left to train, but checkpoints in excess of a lower save_total_limit are
   // removed.
@@ -291,7 +291,7 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"),
-                      HasSubstr("starts again (2 of 2)"), HasSubstr("resumes after step ")));
+                      HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
     ExpectSameRun(name, again);
   }
 }
@@ -311,7 +311,7 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder"),
-                    Not(HasSubstr("resumes after step"))));
+                    Not(HasSubstr("goes on after step"))));
   ASSERT_THAT(Train("unbroken", words), Succeeds());
   ExpectSameRun("unbroken", "out");
 
@@ -320,7 +320,7 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   options.environment["TORCHELASTIC_RESTART_COUNT"] = "1";
   const CommandResult second = RunMoonring(options);
   ASSERT_THAT(second, Succeeds());
-  EXPECT_THAT(second.err, HasSubstr("resumes after step 2, from torchrun/checkpoint-2"));
+  EXPECT_THAT(second.err, HasSubstr("goes on after step 2, from torchrun/checkpoint-2"));
 }
 
 // kill -9 at random moments, of the command or of one rank, in training and while saving: each time

@@ -130,7 +130,7 @@ class ResumedRuns : public Workplace {
           Train(again, words + Words{"resume_from_checkpoint=true"}, options);
       ASSERT_THAT(result, Succeeds());
       EXPECT_THAT(result.err,
-                  ::testing::HasSubstr("resumes after step " + std::to_string(step) + ", from " +
+                  ::testing::HasSubstr("goes on after step " + std::to_string(step) + ", from " +
                                        again + "/checkpoint-" + std::to_string(step)));
       ExpectSameRun(name, again);
     }

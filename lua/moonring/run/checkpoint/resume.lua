@@ -143,7 +143,7 @@ function resume.find(c, mesh)
       self.notes[#self.notes + 1] = "resumes with a change: " .. change
     end
   end
-  self.notes[#self.notes + 1] = ("resumes after step %d, from %s"):format(self.step, self.folder)
+  self.notes[#self.notes + 1] = ("goes on after step %d, from %s"):format(self.step, self.folder)
   return self
 end
 
