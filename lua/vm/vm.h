@@ -85,7 +85,7 @@ struct Host {
       false;  // set when the script's first step begins: later failures exit with 1 instead of 2
 };
 
-// What a called function returned: its first result as JSON, and the tensors after it.
+// The results of a called function: the first one as JSON, and the tensors after it.
 struct CallResult {
   std::string json = "null";
   std::vector<at::Tensor> tensors = {};

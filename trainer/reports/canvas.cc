@@ -58,7 +58,8 @@ void Canvas::Line(double x0, double y0, double x1, double y1, Colour colour, dou
 void Canvas::Text(const std::string& text, double x, double y, double size, double align,
                   Colour colour, bool bold, bool upwards) {
   cairo_t* cairo = cairo_.get();
-  cairo_select_font_face(cairo, FontFamily(), CAIRO_FONT_SLANT_NORMAL,
+  static const char* const family = FontFamily();
+  cairo_select_font_face(cairo, family, CAIRO_FONT_SLANT_NORMAL,
                          bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
   cairo_set_font_size(cairo, size);
   cairo_text_extents_t extents;

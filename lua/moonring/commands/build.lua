@@ -1,5 +1,5 @@
---- What this build of Moonring is: version, commit, devices, LibTorch. //:dist has the commit in
--- lua/moonring/build.txt (lua/dist/dist.bzl), one `NAME VALUE` per line.
+--- Facts about this build of Moonring: version, commit, devices, LibTorch. //:dist has the commit
+-- in lua/moonring/build.txt (lua/dist/dist.bzl), one `NAME VALUE` per line.
 local system = require "moonring.native.system"
 
 ---@class moonring.build

@@ -28,7 +28,7 @@ local KEYS = { "adapter_name_or_path", "add_special_tokens", "add_tokens", "bf16
   "new_special_tokens_config", "pure_bf16", "quantization_bit", "quantization_method",
   "quantization_type", "residual_dtype", "resize_vocab", "rope_scaling", "skip_special_tokens",
   "split_special_tokens", "template", "tile_mib", "tile_rows", "use_cpu" }
-local FORWARD_TOKENS = 8192 -- of a forward, without micro_batch_tokens
+local FORWARD_TOKENS = 8192 -- tokens per forward if micro_batch_tokens is not given
 
 local opened -- { config, checkpoint, tokenizer or no_tokenizer (an error), model, mesh, plans }
 
@@ -229,8 +229,8 @@ function embedded_model.chat(given)
   end)
 end
 
---- What a training's configuration says about the run: its output_dir, and the number of ranks that
---- have to be started. That is 1 if the environment makes this process one of the ranks, and where
+--- Reads the configuration of a training: its output_dir, and the number of ranks that have to be
+--- started. The number is 1 if the environment makes this process one of the ranks, and where
 --- the command will refuse the number of experts.
 ---@param given { path?: string, words: string[] }
 ---@return { output_dir?: string, ranks: integer }
