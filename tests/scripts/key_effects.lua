@@ -197,7 +197,10 @@ local OUTPUTS = { "out", "merged", "merged.gguf", "prepared", "elsewhere" }
 
 -- What is observed of a run: its different lines, sorted, and the refusal, if any.
 local function observe(words, way)
-  collectgarbage() -- closes the run before, with its lock of output_dir
+  -- Closes the run before, with its lock of output_dir and its model. LuaJIT's compiled code refers
+  -- to closures, which may hold a model: which ones differs from process to process.
+  jit.flush()
+  collectgarbage()
   lines = {}
   for _, path in ipairs(OUTPUTS) do system.remove(path) end
   local done, why = pcall(ways[way], words)
