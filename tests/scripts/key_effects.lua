@@ -108,10 +108,13 @@ function system.launch(ranks) error("starts ranks: " .. ranks, 0) end
 
 -- Replaces times, rates and sizes of memory, which differ from run to run.
 local function steady(line)
-  return (line:gsub("%d+%.%d+ s", "TIME"):gsub("%d+:%d%d:%d%d", "TIME"):gsub("[%d,]+ tokens/s",
+  return (line:gsub("%d+%.?%d* s%f[%W]", "TIME"):gsub("%d+:%d%d:%d%d", "TIME"):gsub("[%d,]+ tokens/s",
     "RATE"):gsub("%d+%.?%d* [MG]i?B", "SIZE"):gsub("%d%d%-%d%d%-%d%d_[%w.-]+", "DATE"):gsub(
-    "events%.out%.%S+", "EVENTS"):gsub("^utilisation .*", "RATE"))
+    "events%.out%.%S+", "EVENTS")))
 end
+
+-- Whether a run has a line or not depends on how long its training takes.
+local function depends_on_time(line) return line:find "^utilisation " ~= nil end
 
 local UNSTEADY_RESULTS = { "runtime", "per_second", "per_sec", "_time$" }
 
@@ -208,7 +211,8 @@ local function observe(words, way)
   local kept, has = {}, {}
   for _, line in ipairs(lines) do
     line = way == "plan" and line or steady(line)
-    if not has[line] and not line:find("no effect", 1, true) then kept[#kept + 1] = line end
+    local counts = not line:find("no effect", 1, true) and not depends_on_time(line)
+    if not has[line] and counts then kept[#kept + 1] = line end
     has[line] = true
   end
   table.sort(kept)
