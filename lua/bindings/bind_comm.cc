@@ -88,9 +88,9 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
     PromptRanks* const ranks = prompt == nullptr ? nullptr : prompt->ranks.get();
     world = base::ValueOrThrow(ranks == nullptr ? comm::World::Connect(*rendezvous)
                                                 : ranks->Connect(*rendezvous));
-    HostOf(L).closers.push_back([world, prompt](const std::string& error) {
+    HostOf(L).closers.push_back([world, prompt](const ScriptError& error) {
       if (prompt != nullptr && prompt->ranks != nullptr) prompt->ranks->Forget(world);
-      if (!error.empty()) world->Abort(error);
+      if (!error.message.empty()) world->Abort(error.message);
       world->Close();
     });
   }

@@ -26,6 +26,7 @@
 #include "trainer/reports/event_file.h"
 #include "trainer/reports/matmul_rate.h"
 #include "trainer/reports/progress.h"
+#include "trainer/reports/run_record.h"
 
 namespace moonring::lua {
 
@@ -81,10 +82,32 @@ std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
   // The display is closed before the program prints why a script failed, so that the message gets a
   // line of its own.
   HostOf(L).closers.push_back(
-      [held = std::weak_ptr<trainer::Progress>(progress)](const std::string&) {
-        if (const auto left = held.lock()) left->Close();
+      [held = std::weak_ptr<trainer::Progress>(progress)](const ScriptError& error) {
+        const auto left = held.lock();
+        if (left == nullptr) return;
+        if (error.exit_code != 0)
+          left->LogOnly(absl::StrCat("moonring: ", error.error.Shown(), error.traceback));
+        left->Close();
       });
   return progress;
+}
+
+// Opens run_state.json. A run that ends without a word of its own has an end all the same: with an
+// error it has failed, or was stopped by the program that embeds this one; without one its script
+// ended early.
+std::shared_ptr<trainer::RunRecord> OpenRunRecord(lua_State* L, std::string path) {
+  auto record = std::make_shared<trainer::RunRecord>(std::move(path));
+  HostOf(L).closers.push_back(
+      [held = std::weak_ptr<trainer::RunRecord>(record)](const ScriptError& error) {
+        const auto left = held.lock();
+        if (left == nullptr) return;
+        const bool is_cancelled = error.error.code == absl::StatusCode::kCancelled;
+        // A file that cannot be written still says "running", without a lock: a run that died.
+        (void)(error.exit_code == 0
+                   ? left->End("stopped", "the script ended before the run's last step")
+                   : left->End(is_cancelled ? "stopped" : "failed", error.error.Shown()));
+      });
+  return record;
 }
 
 void Train(trainer::Progress& progress, Options options) {
@@ -176,6 +199,12 @@ void AddReports(lua_State* L) {
           {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) {
              progress.Report(step, text);
            }>},
+          {"keep_log", Bind<[](trainer::Progress& progress, std::string path, bool append) {
+             return progress.KeepLog(path, append);
+           }>},
+          {"log_only", Bind<[](trainer::Progress& progress, std::string text) {
+             progress.LogOnly(text);
+           }>},
           {"end_training", Bind<[](trainer::Progress& progress) { progress.EndTraining(); }>},
           {"line",
            Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
@@ -189,6 +218,11 @@ void AddReports(lua_State* L) {
           {"end_phase", Bind<[](trainer::Progress& progress) { progress.EndPhase(); }>},
           {"spent", Bind<&PushSpent>},
       });
+  Class<trainer::RunRecord>::Register(
+      L, "RunRecord",
+      {{"write", Bind<[](trainer::RunRecord& record, std::string json) {
+          return record.Write(json);
+        }>}});
   Class<trainer::EventFile>::Register(
       L, "EventFile",
       {
@@ -222,6 +256,7 @@ void AddReports(lua_State* L) {
               {
                   {"work_count", Bind<[] { return std::make_shared<base::WorkCount>(); }>},
                   {"progress", Bind<&MakeProgress>},
+                  {"run_record", Bind<&OpenRunRecord>},
                   {"event_file", Bind<&MakeEventFile>},
                   {"line_file", Bind<[](std::string path, std::optional<bool> keep) {
                      return std::make_shared<trainer::LineAppender>(base::ValueOrThrow(

@@ -325,6 +325,27 @@ void Say(lua_State* L, std::string stream, std::string line) {
   if (HostOf(L).log) HostOf(L).log(stream == "output" ? LogKind::kOutput : LogKind::kNote, line);
 }
 
+// Calls a Lua function with the script's error and its code when the script has ended; with nothing
+// if there was no error. Its own errors are ignored: the first one is what the user must see.
+int AtEnd(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_State* const own = lua_newthread(L);  // L may be a coroutine, which may be gone by then
+  const int kept = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_xmove(L, own, 1);
+  HostOf(L).closers.push_back([own, kept](const ScriptError& error) {
+    int arguments = 0;
+    if (error.exit_code != 0) {
+      Value<std::string>::Push(own, error.error.Shown());
+      Value<std::string>::Push(own, absl::StatusCodeToString(error.error.code));
+      arguments = 2;
+    }
+    (void)lua_pcall(own, arguments, 0, 0);
+    luaL_unref(own, LUA_REGISTRYINDEX, kept);
+  });
+  return 0;
+}
+
 }  // namespace
 
 void OpenSystem(lua_State* L) {
@@ -367,6 +388,7 @@ void OpenSystem(lua_State* L) {
           {"environment", Bind<&EnvironmentVariable>},
           {"world_size", Bind<&WorldSize>},
           {"starts_ranks", Bind<[](lua_State* state) { return !HostOf(state).embedded; }>},
+          {"command", Bind<[](lua_State* state) { return HostOf(state).command; }>},
           {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
           {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
           {"launch", Bind<&Launch>},
@@ -380,6 +402,7 @@ void OpenSystem(lua_State* L) {
           {"check_stack", Bind<[] {}>},  // the guard around it checks the stack
           {"count_caught", Bind<[](lua_State* state) { CountCaught(state); }>},
           {"tell_progress", BindRaw<&TellProgress, 1>},
+          {"at_end", BindRaw<&AtEnd, 1>},
           {"say", Bind<&Say>},
           {"version", Bind<[] { return std::string(kVersion); }>},
           {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},

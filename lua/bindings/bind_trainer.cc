@@ -184,7 +184,7 @@ std::tuple<std::shared_ptr<trainer::FolderLock>, std::optional<std::string>> Loc
   // A lock that a script leaves open is released when the script ends. The garbage collector would
   // release it too late for the next script in this process.
   HostOf(L).closers.push_back(
-      [held = std::weak_ptr<trainer::FolderLock>(lock)](const std::string&) {
+      [held = std::weak_ptr<trainer::FolderLock>(lock)](const ScriptError&) {
         if (const auto left = held.lock()) left->Release();
       });
   return {lock, std::nullopt};
@@ -210,6 +210,7 @@ std::tuple<std::string, std::optional<std::string>, std::string> WriteRecord(
   record.learning_rate = options.Find<double>("lr");
   record.grad_norm = options.Find<double>("grad_norm");
   record.tokens = options.Require<int64_t>("tokens");
+  record.step_seconds = options.Find<double>("step_seconds");
   record.seconds_at_peak = options.Find<double>("seconds_at_peak");
   record.causal_seconds_at_peak = options.Find<double>("causal_seconds_at_peak");
   record.more = options.Get<std::map<std::string, double>>("metrics", {});
@@ -475,7 +476,11 @@ void OpenTrainer(lua_State* L) {
           {"write", Bind<&WriteRecord>},
           {"reach", Bind<&ReachStep>},
           {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) {
-             return log.Finish(train_loss, examples);
+             base::ThrowIfError(log.Finish(train_loss, examples));
+             return log.train_results();
+           }>},
+          {"finish_log", Bind<[](trainer::MetricsLog& log, std::map<std::string, double> more) {
+             return log.End(more);
            }>},
           {"plot", Bind<&PlotSeries>},
           {"has", Bind<[](trainer::MetricsLog& log, std::string key) {

@@ -625,6 +625,9 @@
 --- step, and one after 30 seconds without output; auto: bar on a terminal, otherwise plain; json: a
 --- line of JSON per step on stdout; off: none; default auto
 ---@field progress "auto" | "bar" | "plain" | "json" | "off"
+--- show details on the terminal: the mesh, the attention strategy, and the libraries of matrix
+--- products; terminal.log in output_dir always has them; default false
+---@field verbose boolean
 --- peak TFLOP/s of a device, which mfu and mfu_causal in the log are relative to: FLOPs of full or
 --- partial training as torchtitan counts them, with attention of each document by its own length,
 --- counted in full (mfu) or halved (mfu_causal). Absent: the vendor's figure for known GPUs, in

@@ -231,9 +231,18 @@ function system.version() end
 ---@return string
 function system.torch_version() end
 
+--- Calls a function when the script has ended: with its error and the error's code, or with
+--- nothing. Errors of the function are ignored. It must not use other ranks, which may have died.
+---@param f fun(why: string?, code: string?)
+function system.at_end(f) end
+
 --- Call this when the first step begins: a later failure ends the process with exit code 1 instead
 --- of 2.
 function system.started() end
+
+--- The words of this process's command line, the program first; empty in an embedded runtime.
+---@return string[]
+function system.command() end
 
 --- The names of Moonring's built-in scripts, which are its commands.
 ---@return string[]

@@ -260,6 +260,22 @@ function trainer.log(options) end
 ---@return moonring.Progress
 function trainer.progress(options) end
 
+--- Opens the record of a run, run_state.json. If the script ends while the contents say that the
+--- run is running, its state becomes "failed" with the error as the reason ("stopped" if the
+--- embedding program cancelled it, or if the script ended without an error).
+---@param path string
+---@return moonring.RunRecord
+function trainer.run_record(path) end
+
+---@class moonring.RunRecord
+local RunRecord = {}
+
+--- Replaces the contents. Works on a full disk, too, once the file exists.
+---@param json string an object with the field "state"
+function RunRecord:write(json) end
+
+function RunRecord:close() end
+
 --- Creates a counter of finished work, whose value the progress display shows. data.load,
 --- model.load and Model:save accept one.
 ---@return moonring.WorkCount
@@ -657,6 +673,9 @@ local Log = {}
 ---@field step integer number of steps made so far, at least 1
 ---@field epoch number epochs done
 ---@field tokens integer tokens that the run has processed so far
+---@field step_seconds? number seconds that this process has spent in steps, without evaluations and
+---   saves, to which tokens_per_second and mfu are relative; default: the time since the log was
+---   opened
 ---@field seconds_at_peak? number how many seconds the run's computation so far would take at the
 ---   peak rate of its devices; mfu is computed from seconds_at_peak, and mfu_causal from
 ---   causal_seconds_at_peak
@@ -686,10 +705,16 @@ function Log:write(options) end
 ---@param options moonring.Standing
 function Log:reach(options) end
 
---- Ends the log: writes the result files.
+--- Ends the training: writes train_results.json and trainer_state.json, and returns the contents of
+--- the first. Evaluations may still be written after it.
 ---@param train_loss number mean over all steps
 ---@param examples integer number of examples that the run processed
+---@return table<string, number>
 function Log:finish(train_loss, examples) end
+
+--- Ends the log with its last line, which has no loss, lr and tokens. Call it after finish.
+---@param more table<string, number> further numbers for the line
+function Log:finish_log(more) end
 
 --- Draws a value over the steps as a PNG file: the logged values in a pale colour, and a curve that
 --- is smoothed as in LLaMA-Factory. Errors: INVALID_ARGUMENT if the log has no finite value of this
@@ -761,6 +786,16 @@ function Progress:end_training() end
 --- Prints a line above the bar.
 ---@param text string
 function Progress:line(text) end
+
+--- From now on a file has a copy of each line and of each report of a step, whatever is shown on
+--- the terminal; first those that came before this call.
+---@param path string
+---@param append boolean true: the lines of an earlier run stay in front
+function Progress:keep_log(path, append) end
+
+--- Writes a text into the file of keep_log only.
+---@param text string
+function Progress:log_only(text) end
 
 --- Reports an event other than a step; printed as a line if progress is "json".
 ---@param json string a JSON object

@@ -382,7 +382,7 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
     for (const absl::string_view line : absl::StrSplit(error.traceback, '\n', absl::SkipEmpty()))
       host_->log(LogKind::kNote, std::string(line));
   }
-  for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
+  for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error);
   if (host_->embedded)
     lua_gc(state_.get(), LUA_GCCOLLECT,
            0);  // otherwise a model left by a run would stay in memory until the next one

@@ -77,9 +77,8 @@ struct Host {
   std::shared_ptr<Prompt> prompt;  // null unless this is an interactive prompt
   bool own_script = false;         // whether the running script is one of Moonring's commands
   // Functions that close what the script opened, called in reverse order when the script has ended.
-  // (The garbage collector would close objects in an undefined order.) Each receives the script's
-  // error, or "".
-  std::vector<std::function<void(const std::string& error)>> closers;
+  // (The garbage collector would close objects in an undefined order.) Each receives how it ended.
+  std::vector<std::function<void(const ScriptError& error)>> closers;
   trainer::MemorySample memory_at_start;  // after the bindings are registered, before any script
   bool started =
       false;  // set when the script's first step begins: later failures exit with 1 instead of 2

@@ -127,6 +127,8 @@ do
   o.FolderLock = moonring.trainer.lock_folder(scratch)
   o.Progress = moonring.trainer.progress { kind = "off" }
   o.WorkCount = moonring.trainer.work_count()
+  o.RunRecord = moonring.trainer.run_record(scratch .. "/record.json")
+  o.RunState = require("moonring.report.run_state").open(scratch, {})
   o.EventFile = moonring.trainer.event_file { folder = scratch }
   o.LineFile = moonring.trainer.line_file(scratch .. "/lines.jsonl")
   o.LineProgram = moonring.trainer.line_program { "true" }
@@ -205,7 +207,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
   "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
   "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
-  "RunPage", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
+  "RunPage", "RunState", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
   "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end

@@ -399,8 +399,10 @@ TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
 
 TEST_F(Scripts, CloseWhatTheyOpenedLastFirstAndSayWhy) {
   std::vector<std::string> closed;
-  host().closers.push_back([&](const std::string& error) { closed.push_back("first " + error); });
-  host().closers.push_back([&](const std::string& error) { closed.push_back("second " + error); });
+  host().closers.push_back(
+      [&](const ScriptError& error) { closed.push_back("first " + error.message); });
+  host().closers.push_back(
+      [&](const ScriptError& error) { closed.push_back("second " + error.message); });
   Run("error('why', 0)");
   EXPECT_THAT(closed, ElementsAre("second why", "first why"));
   Run("");

@@ -284,7 +284,7 @@ TEST_F(ExpertParallelTest, StartsItsRanks) {
   const CommandResult result =
       Train("started", Mixture() + Size(2) + Words{"max_steps=1", "save_strategy=no"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, HasSubstr("Mesh dp=2 x sp=1"));
+  EXPECT_THAT(result.err, HasSubstr(" on 2 ranks (dp 2 x sp 1)\n"));
 }
 
 }  // namespace

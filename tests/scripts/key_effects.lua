@@ -108,9 +108,9 @@ function system.launch(ranks) error("starts ranks: " .. ranks, 0) end
 
 -- Replaces times, rates and sizes of memory, which differ from run to run.
 local function steady(line)
-  return (line:gsub("%d+%.?%d* s%f[%W]", "TIME"):gsub("%d+:%d%d:%d%d", "TIME"):gsub("[%d,]+ tokens/s",
-    "RATE"):gsub("%d+%.?%d* [MG]i?B", "SIZE"):gsub("%d%d%-%d%d%-%d%d_[%w.-]+", "DATE"):gsub(
-    "events%.out%.%S+", "EVENTS")))
+  return (line:gsub("%d+%.?%d* s%f[%W]", "TIME"):gsub("%d+:%d%d:%d%d", "TIME"):gsub(
+    "[%d,.]+ tokens/s", "RATE"):gsub("%d+%.?%d* [KMG]i?B", "SIZE"):gsub(
+    "%d%d%-%d%d%-%d%d_[%w.-]+", "DATE"):gsub("events%.out%.%S+", "EVENTS"))
 end
 
 -- Whether a run has a line or not depends on how long its training takes.

@@ -21,7 +21,7 @@ TEST_F(QuickstartTest, OneStep) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.out, AllOf(HasSubstr("before training  Who are you?"),
                                 HasSubstr("after training  Who are you?")));
-  EXPECT_THAT(result.err, AllOf(HasSubstr("1 steps of 1 examples; Mesh dp=1 x sp=2"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1 steps of 1 examples on 2 ranks (dp 1 x sp 2)\n"),
                                 HasSubstr(Path("out/training_loss.png"))));
   EXPECT_EQ(ReadJsonLines(Path("out/trainer_log.jsonl")).size(), 2);
 }

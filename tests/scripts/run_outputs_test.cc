@@ -3,6 +3,7 @@
 #include <bit>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -45,11 +46,12 @@ std::vector<nlohmann::json> Of(const std::string& event,
 // Returns the names that the Trainer's callbacks give to the numbers of a line of trainer_log.jsonl
 // (rewrite_logs).
 std::map<std::string, double> Named(const nlohmann::json& line) {
+  static const std::set<std::string> kNone = {"current_steps", "total_steps", "percentage",
+                                              "elapsed_seconds"};
   const bool is_evaluation = line.contains("eval_loss");
   std::map<std::string, double> named;
   for (const auto& [key, value] : line.items()) {
-    if (!value.is_number() || key == "current_steps" || key == "total_steps" || key == "percentage")
-      continue;
+    if (!value.is_number() || kNone.contains(key)) continue;
     const std::string name = key == "lr"       ? "learning_rate"
                              : key == "tokens" ? "num_input_tokens_seen"
                                                : key;
@@ -87,16 +89,16 @@ TEST_F(RunOutputsTest, TrackersHaveTheNumbersOfTheLog) {
   const std::string events = ReadText(Found("out/runs", "events.out.tfevents."));
   auto numbers = Of("numbers", records);
   const auto lines = ReadJsonLines(Path("out/trainer_log.jsonl"));
-  ASSERT_EQ(numbers.size(), 7);  // four steps, two evaluations, the end
-  ASSERT_EQ(lines.size(), 7);
-  for (size_t i = 0; i < 6; ++i) {
+  ASSERT_EQ(numbers.size(), 8);  // four steps, two evaluations and the one at the end, the end
+  ASSERT_EQ(lines.size(), 8);
+  for (size_t i = 0; i < 7; ++i) {
     EXPECT_EQ(numbers[i]["step"], lines[i]["current_steps"]);
     EXPECT_EQ((numbers[i]["numbers"].get<std::map<std::string, double>>()), Named(lines[i]));
     for (const auto& [tag, value] : Named(lines[i]))
       EXPECT_THAT(events, HasSubstr(Scalar(tag, value))) << tag;
   }
   EXPECT_TRUE(numbers[0]["numbers"].contains("train/loss"));
-  EXPECT_EQ(numbers[6]["numbers"]["train/train_loss"],
+  EXPECT_EQ(numbers[7]["numbers"]["train/train_loss"],
             ReadJson(Path("out/train_results.json"))["train_loss"]);
   EXPECT_EQ(records.back()["event"], "end");
   for (const char* name :

@@ -156,9 +156,9 @@ TEST_F(TrainTest, LeavesEveryFile) {
                         "README.md", "all_results.json", "chat_template.jinja", "checkpoint-3",
                         "config.json", "data_report.json", "generation_config.json",
                         "layouts.jsonl", "model.safetensors", "ranks.jsonl", "report.html",
-                        "tokenizer.json", "tokenizer_config.json", "train_results.json",
-                        "trainer_log.jsonl", "trainer_state.json", "training_args.yaml",
-                        "training_loss.png"));
+                        "run_state.json", "terminal.log", "tokenizer.json",
+                        "tokenizer_config.json", "train_results.json", "trainer_log.jsonl",
+                        "trainer_state.json", "training_args.yaml", "training_loss.png"));
 }
 
 struct Split {

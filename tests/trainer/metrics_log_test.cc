@@ -72,7 +72,8 @@ TEST(MetricsLogTest, WritesALineAStep) {
   EXPECT_TRUE(absl::StartsWith(first,
                                "{\"current_steps\":1,\"total_steps\":4,\"loss\":0.3333333333333333,"
                                "\"lr\":1e-05,\"epoch\":0.5,\"percentage\":25.0,"
-                               "\"elapsed_time\":\"0:00:30\",\"remaining_time\":\"0:01:30\",\"grad_"
+                               "\"elapsed_time\":\"0:00:30\",\"remaining_time\":\"0:01:30\","
+                               "\"elapsed_seconds\":30.0,\"grad_"
                                "norm\":2.5,\"tokens\":3000,\"tokens_per_second\":100.0,"
                                "\"peak_memory_bytes\":"))
       << first;
@@ -142,6 +143,11 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   ASSERT_TRUE(
       log->Write({.step = 2, .epoch = 1.0, .loss = 2.0, .learning_rate = 1e-4, .tokens = 10}).ok());
   ASSERT_TRUE(log->Finish(2.5, 16).ok());
+  EXPECT_EQ(log->train_results().at("train_runtime"), 8.0);
+  // The evaluation after the training comes before the last line.
+  now += absl::Seconds(3);
+  ASSERT_TRUE(log->Write({.step = 2, .tokens = 10, .more = {{"eval_loss", 1.5}}}).ok());
+  ASSERT_TRUE(log->End({{"peak_memory_bytes", 7.0}}).ok());
   const json results = json::parse(Contents(folder + "/train_results.json"));
   EXPECT_EQ(results,
             json::parse(R"({"epoch":1.0,"total_flos":60.0,"train_loss":2.5,"train_runtime":8.0,)"
@@ -157,7 +163,33 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(state["log_history"][0],
             json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
   EXPECT_EQ(state["log_history"][1]["train_loss"], 2.5);
-  EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
+  EXPECT_EQ(Lines(folder)[1]["eval_loss"], 1.5);
+  EXPECT_EQ(Lines(folder).back(),
+            json::parse(R"({"current_steps":2,"total_steps":2,"epoch":0.0,"percentage":100.0,)"
+                        R"("elapsed_time":"0:00:08","remaining_time":"0:00:00",)"
+                        R"("peak_memory_bytes":7})"));
+}
+
+// An evaluation and a save take time between two lines, which is no time of steps.
+TEST(MetricsLogTest, RatesArePerSecondInSteps) {
+  const std::string folder = LogFolder("pauses");
+  absl::Time now = absl::UnixEpoch();
+  const auto log =
+      MetricsLog::Create({.output_dir = folder, .total_steps = 4, .clock = [&] { return now; }})
+          .value();
+  const auto write = [&](int64_t step, double step_seconds) {
+    now += absl::Seconds(10);
+    return log->Write({.step = step, .tokens = 100 * step, .step_seconds = step_seconds}).ok();
+  };
+  ASSERT_TRUE(write(1, 2.0) && write(2, 6.0));
+  ASSERT_TRUE(write(2, 6.0));  // the line of an evaluation
+  ASSERT_TRUE(write(3, 7.0));
+  const auto lines = Lines(folder);
+  EXPECT_EQ(lines[0]["tokens_per_second"], 50.0);
+  EXPECT_EQ(lines[1]["tokens_per_second"], 25.0);
+  EXPECT_FALSE(lines[2].contains("tokens_per_second"));
+  EXPECT_EQ(lines[3]["tokens_per_second"], 100.0);
+  EXPECT_EQ(lines[3]["elapsed_seconds"], 40.0);
 }
 
 // The last step is recorded as the end of the run even if it has no log line (as in Transformers);
@@ -195,6 +227,7 @@ TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   EXPECT_EQ(state["log_history"].back()["step"], 5);
   EXPECT_EQ(results["train_steps_per_second"], 0.5);
   EXPECT_EQ(results["total_flos"], 300.0);
+  ASSERT_TRUE(log->End().ok());
   EXPECT_EQ(Lines(folder).back()["current_steps"], 5);
   EXPECT_EQ(Lines(folder).back()["percentage"], 100.0);
   EXPECT_EQ(Lines(folder).size(), 3u);  // steps 2 and 4, and the end

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,6 +133,49 @@ TEST_F(ProgressTest, ReportsTheCurrentPhaseAfterHalfAMinute) {
             "step 0/300  0:00:40  1.5/12.0 GiB  epoch 0.00  sp 4 ring\n"
             "step 100/300  loss 1.8342  0:02:20<0:04:40  2000 tokens/s  lr 9.1e-06  "
             "grad_norm 1.25  1.5/12.0 GiB  epoch 0.50  sp 4 ring\n");
+}
+
+// A save of five minutes at a third of the run: the remaining time stands still meanwhile, and then
+// includes the save's share; the rate is that of the steps.
+TEST_F(ProgressTest, ASaveIsNoTimeOfSteps) {
+  {
+    Progress progress(Options(ProgressKind::kPlain));
+    progress.Train(Training());
+    Make(progress);
+    progress.BeginPhase("saving a checkpoint", "", nullptr);
+    now_ += absl::Seconds(300);
+    progress.EndPhase();
+    progress.Tick();
+    now_ += absl::Seconds(1);
+    progress.Step({.step = 101, .tokens = 202000});
+    now_ += absl::Seconds(40);
+    progress.Tick();
+  }
+  EXPECT_EQ(Written(),
+            "step 100/300  loss 1.8342  0:06:40<0:03:20  2000 tokens/s  lr 9.1e-06  "
+            "grad_norm 1.25  1.5/12.0 GiB  epoch 0.50  sp 4 ring\n"
+            "step 101/300  0:07:21<0:13:10  2000 tokens/s  1.5/12.0 GiB  epoch 0.00  sp 4 ring\n");
+}
+
+// The file has the lines from before KeepLog, and the reports that a bar does not show.
+TEST_F(ProgressTest, KeepsALog) {
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/terminal.log";
+  const auto run = [&](bool append) {
+    Progress progress(Options(ProgressKind::kBar));
+    progress.Line("before");
+    ASSERT_TRUE(progress.KeepLog(path, append).ok());
+    progress.Train(Training());
+    progress.Step({.step = 1});
+    progress.Report(1, "loss 2");
+    progress.LogOnly("a detail");
+  };
+  run(false);
+  run(true);
+  const std::string once =
+      "before\nstep 1/300  loss 2  0:00:00<0:00:00  1.5/12.0 GiB\na detail\n";
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), once + once);
+  EXPECT_THAT(Written(), Not(HasSubstr("detail")));
 }
 
 TEST_F(ProgressTest, LeavesOutTheLeastImportantFirst) {

@@ -45,10 +45,10 @@ void Put(Object& object, const std::string& name, double value) {
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
 // Fields of a line that Transformers' log_history does not have.
-constexpr std::array<std::string_view, 11> kOfTheFile = {
-    "current_steps",    "total_steps", "percentage",        "elapsed_time", "remaining_time",
-    "throughput",       "tokens",      "tokens_per_second", "mfu",          "mfu_causal",
-    "peak_memory_bytes"};
+constexpr std::array<std::string_view, 12> kOfTheFile = {
+    "current_steps",   "total_steps", "percentage", "elapsed_time",      "remaining_time",
+    "elapsed_seconds", "throughput",  "tokens",     "tokens_per_second", "mfu",
+    "mfu_causal",      "peak_memory_bytes"};
 
 // The name in log_history of a field of a line.
 std::string HistoryName(const std::string& name) {
@@ -144,9 +144,9 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   return log;
 }
 
-Rates MetricsLog::RatesSinceLast(const StepRecord& record, double seconds) const {
+std::optional<Rates> MetricsLog::RatesSinceLast(const StepRecord& record, double seconds) const {
   const double interval = seconds - last_seconds_;
-  if (interval <= 0.0) return {};
+  if (interval <= 0.0) return std::nullopt;
   Rates rates{.tokens_per_second = static_cast<double>(record.tokens - last_tokens_) / interval};
   if (record.seconds_at_peak) rates.mfu = (*record.seconds_at_peak - last_at_peak_) / interval;
   if (record.causal_seconds_at_peak)
@@ -160,7 +160,9 @@ OrderedJson MetricsLog::Line(const StepRecord& record) {
   const double remaining = made > 0 ? seconds / static_cast<double>(made) *
                                           static_cast<double>(options_.total_steps - record.step)
                                     : 0.0;
-  rates_ = RatesSinceLast(record, seconds);
+  const double in_steps = record.step_seconds.value_or(seconds);
+  const std::optional<Rates> rates = RatesSinceLast(record, in_steps);
+  rates_ = rates.value_or(Rates{});
   OrderedJson line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
   if (record.loss) line["loss"] = *record.loss;
   if (record.learning_rate) line["lr"] = *record.learning_rate;
@@ -171,9 +173,10 @@ OrderedJson MetricsLog::Line(const StepRecord& record) {
   line["percentage"] = std::round(share * 10000.0) / 100.0;
   line["elapsed_time"] = ClockTime(seconds);
   line["remaining_time"] = ClockTime(remaining);
+  line["elapsed_seconds"] = std::round(seconds * 1000.0) / 1000.0;
   if (record.grad_norm) line["grad_norm"] = *record.grad_norm;
   line["tokens"] = record.tokens;
-  line["tokens_per_second"] = rates_.tokens_per_second;
+  if (rates) line["tokens_per_second"] = rates->tokens_per_second;
   if (rates_.mfu) line["mfu"] = *rates_.mfu;
   if (rates_.mfu_causal) line["mfu_causal"] = *rates_.mfu_causal;
   if (options_.tells_tokens) {
@@ -183,7 +186,7 @@ OrderedJson MetricsLog::Line(const StepRecord& record) {
   }
   line["peak_memory_bytes"] = PeakResidentBytes();
   for (const auto& [name, value] : record.more) Put(line, name, value);
-  last_seconds_ = seconds;
+  last_seconds_ = in_steps;
   last_tokens_ = record.tokens;
   last_at_peak_ = record.seconds_at_peak.value_or(0.0);
   last_causal_at_peak_ = record.causal_seconds_at_peak.value_or(0.0);
@@ -265,22 +268,28 @@ absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   const auto tokens = static_cast<double>(standing_.tokens - options_.first_tokens);
   for (const auto& [name, divisor] : options_.token_rates)
     results[name] = tokens / seconds / divisor;
-  RETURN_IF_ERROR(WriteResults("train", results));
+  train_results_ = results;
   nlohmann::json entry = results;
   entry["step"] = standing_.step;
   if (options_.tells_tokens) entry["num_input_tokens_seen"] = standing_.tokens;
   history_.push_back(std::move(entry));
+  RETURN_IF_ERROR(WriteResults("train", results));
+  return WriteState();
+}
 
+absl::Status MetricsLog::End(const std::map<std::string, double>& more) {
   OrderedJson line = {{"current_steps", standing_.step},
                       {"total_steps", options_.total_steps},
                       {"epoch", standing_.epoch}};
   const double total = static_cast<double>(options_.total_steps);
   line["percentage"] =
       total > 0 ? std::round(1e4 * static_cast<double>(standing_.step) / total) / 100.0 : 100.0;
-  line["elapsed_time"] = ClockTime(seconds);
+  const auto runtime = train_results_.find("train_runtime");
+  line["elapsed_time"] =
+      ClockTime(runtime == train_results_.end() ? SecondsSinceStart() : runtime->second);
   line["remaining_time"] = ClockTime(0.0);
-  RETURN_IF_ERROR(lines_.Append(line.dump()), "trainer.metrics_log");
-  return WriteState();
+  for (const auto& [name, value] : more) Put(line, name, value);
+  return base::WithContext(lines_.Append(line.dump()), "trainer.metrics_log");
 }
 
 std::vector<std::pair<double, double>> MetricsLog::Series(const std::string& key) const {

@@ -6,10 +6,10 @@
 //
 //   trainer_log.jsonl    one line per logging step, written immediately: current_steps total_steps
 //                        loss lr epoch percentage elapsed_time remaining_time ("H:MM:SS"), then
-//                        grad_norm tokens tokens_per_second, mfu and mfu_causal if the device's
-//                        peak rate is known, peak_memory_bytes and further metrics. With
-//                        tells_tokens also LLaMA-Factory's throughput (tokens per second since the
-//                        start) and total_tokens
+//                        elapsed_seconds grad_norm tokens tokens_per_second (in steps), mfu and
+//                        mfu_causal if the device's peak rate is known, peak_memory_bytes and
+//                        further metrics. With tells_tokens also LLaMA-Factory's throughput (tokens
+//                        per second since the start) and total_tokens
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
 //                        ... With tells_tokens, log_history has num_input_tokens_seen
 //   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second,
@@ -88,6 +88,9 @@ struct StepRecord {
   double epoch = 0.0;
   std::optional<double> loss, learning_rate, grad_norm;
   int64_t tokens = 0;  // of the run so far
+  // Seconds that the process has spent in steps, without evaluations and saves; rates are per such
+  // second. Absent: the time since Create.
+  std::optional<double> step_seconds;
   // Time in seconds that the computation of the run so far would take at the devices' peak rate.
   // seconds_at_peak counts attention as if every token attended to its whole document;
   // causal_seconds_at_peak counts half of that attention.
@@ -141,9 +144,13 @@ class MetricsLog {
   // Writes NAME_results.json, and merges the results into all_results.json.
   absl::Status WriteResults(const std::string& name, const std::map<std::string, double>& results);
 
-  // Ends the log: writes train_results.json, with the mean loss over all steps and the number of
-  // examples, and the state.
+  // Ends the training: writes train_results.json, with the mean loss over all steps and the number
+  // of examples, and the state. Evaluations may still be written after it.
   absl::Status Finish(double train_loss, int64_t examples);
+  // Ends the log: writes the last line, without loss, lr and tokens. Call it after Finish.
+  absl::Status End(const std::map<std::string, double>& more = {});
+  // The contents of train_results.json, once Finish has been called.
+  const std::map<std::string, double>& train_results() const { return train_results_; }
 
   // (step, value) of each record with `key` (Transformers' names: loss, learning_rate, grad_norm,
   // ...), for plots.
@@ -155,7 +162,8 @@ class MetricsLog {
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
   double Flops() const { return options_.flops_per_token * static_cast<double>(standing_.tokens); }
   base::OrderedJson Line(const StepRecord& record);
-  Rates RatesSinceLast(const StepRecord& record, double seconds) const;
+  // Nothing if no time in steps has passed since the last line.
+  std::optional<Rates> RatesSinceLast(const StepRecord& record, double seconds) const;
 
   MetricsLogOptions options_;
   LineAppender lines_;
@@ -167,6 +175,7 @@ class MetricsLog {
   std::string last_line_;
   std::optional<Best> best_;
   nlohmann::json results_;  // contents of all_results.json
+  std::map<std::string, double> train_results_;
   nlohmann::json history_ = nlohmann::json::array();
 };
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status/status_macros.h"
 #include "base/status/torch_status.h"
 #include "base/text/ordered_json.h"
 #include "base/text/visible_text.h"
@@ -26,6 +27,7 @@ constexpr absl::Duration kRedraw = absl::Milliseconds(100), kSecond = absl::Seco
                          kSilence = absl::Seconds(30), kQuickPhase = absl::Milliseconds(400);
 constexpr std::chrono::milliseconds kGlance(200);
 constexpr size_t kRecentSteps = 32;
+constexpr size_t kMostUnlogged = 10000;  // lines of a program that never calls KeepLog
 constexpr double kGiB = static_cast<double>(int64_t{1} << 30);
 
 constexpr char kCyan[] = "\x1b[36m", kDim[] = "\x1b[2m", kUsual[] = "\x1b[0m";
@@ -114,7 +116,8 @@ void Progress::Train(TrainingProgress training) {
   const std::lock_guard<std::mutex> lock(mutex_);
   start_ = stepped_ = options_.clock();
   last_ = {.step = training.first_step, .tokens = training.first_tokens};
-  tokens_ = {{start_, training.first_tokens}};
+  tokens_ = {{absl::ZeroDuration(), training.first_tokens}};
+  paused_ = absl::ZeroDuration();
   training_ = std::move(training);
   if (options_.kind == ProgressKind::kBar) Draw();
 }
@@ -135,7 +138,7 @@ void Progress::Step(const StepProgress& step) {
   const absl::Time now = options_.clock();
   last_ = step;
   stepped_ = now;
-  tokens_.emplace_back(now, step.tokens);
+  tokens_.emplace_back(now - start_ - Paused(), step.tokens);
   if (tokens_.size() > kRecentSteps) tokens_.pop_front();
   if (options_.kind == ProgressKind::kBar &&
       (now - drawn_ >= kRedraw || step.step == training_->total_steps))
@@ -158,9 +161,36 @@ void Progress::Step(const StepProgress& step) {
 
 void Progress::Report(int64_t step, absl::string_view text) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (options_.kind != ProgressKind::kPlain || !training_.has_value()) return;
-  WriteLine(absl::StrCat("step ", step, "/", training_->total_steps, "  ", text, "  ", Timing(),
-                         "  ", Memory()));
+  if (!training_.has_value()) return;
+  const std::string line = absl::StrCat("step ", step, "/", training_->total_steps, "  ", text,
+                                        "  ", Timing(), "  ", Memory());
+  if (options_.kind == ProgressKind::kPlain) {
+    WriteLine(line);
+  } else {
+    Log(line);
+  }
+}
+
+absl::Status Progress::KeepLog(const std::string& path, bool append) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ASSIGN_OR_RETURN(LineAppender log, LineAppender::Open(path, append));
+  log_.emplace(std::move(log));
+  for (const std::string& line : std::exchange(unlogged_, {})) Log(line);
+  return absl::OkStatus();
+}
+
+void Progress::LogOnly(absl::string_view text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Log(text);
+}
+
+// Lines before KeepLog wait in memory. So do lines that a full disk refuses, in LineAppender.
+void Progress::Log(absl::string_view text) {
+  if (log_.has_value()) {
+    (void)log_->Append(base::VisibleText(text));
+  } else if (unlogged_.size() < kMostUnlogged) {
+    unlogged_.emplace_back(text);
+  }
 }
 
 void Progress::Line(absl::string_view text) {
@@ -187,7 +217,9 @@ void Progress::EndPhase() {
   if (phases_.empty()) return;
   const Phase phase = std::move(phases_.back());
   phases_.pop_back();
-  const double seconds = absl::ToDoubleSeconds(options_.clock() - phase.began);
+  const absl::Duration time = options_.clock() - phase.began;
+  if (phases_.empty()) paused_ += time;
+  const double seconds = absl::ToDoubleSeconds(time);
   const auto known = std::find_if(spent_.begin(), spent_.end(),
                                   [&](const auto& each) { return each.first == phase.name; });
   if (known == spent_.end()) {
@@ -222,12 +254,19 @@ void Progress::Tick() {
   }
 }
 
+// Time since Train that was spent in phases.
+absl::Duration Progress::Paused() const {
+  return phases_.empty() ? paused_ : paused_ + (options_.clock() - phases_.front().began);
+}
+
+// The time that the remaining steps take at the mean pace so far, evaluations and saves included.
+// Between two steps it stands still: the time since the last step may belong to a long save, after
+// which nothing would be left.
 std::optional<double> Progress::SecondsLeft() const {
   const int64_t made = last_.step - training_->first_step;
   if (made <= 0) return std::nullopt;
   const double each = absl::ToDoubleSeconds(stepped_ - start_) / static_cast<double>(made);
-  const double left = each * static_cast<double>(training_->total_steps - last_.step);
-  return std::max(0.0, left - absl::ToDoubleSeconds(options_.clock() - stepped_));
+  return each * static_cast<double>(training_->total_steps - last_.step);
 }
 
 double Progress::TokensPerSecond() const {
@@ -348,6 +387,7 @@ void Progress::Erase() {
 
 void Progress::WriteLine(absl::string_view text) {
   written_ = options_.clock();
+  Log(text);
   if (options_.write_line) return options_.write_line(std::string(text));
   Write(options_.file, absl::StrCat(base::VisibleText(text), "\n"));
 }

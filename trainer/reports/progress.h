@@ -13,8 +13,10 @@
 //   off     nothing about steps
 //
 // Work before, between and after the steps is divided into phases, each with its own line and its
-// own time. Messages (Line) are written in every mode. The caller decides which rank shows
-// anything. A background thread redraws between calls. All functions are thread-safe.
+// own time, which does not count as time of steps. Messages (Line) are written in every mode.
+// KeepLog also writes the messages and the lines of logging steps into a file. The caller decides
+// which rank shows anything. A background thread redraws between calls. All functions are
+// thread-safe.
 
 #include <condition_variable>
 #include <cstdint>
@@ -28,10 +30,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/threads/work_count.h"
+#include "trainer/checkpoint/durable_file.h"
 
 namespace moonring::trainer {
 
@@ -87,6 +91,13 @@ class Progress {
   // Writes a line above the bar.
   void Line(absl::string_view text);
 
+  // From now on the file at `path` has a copy of each message and of each logging step's line, in
+  // every mode; first those that came before this call. append: lines of an earlier run stay in
+  // front. A line that cannot be written (full disk) is written with a later one.
+  absl::Status KeepLog(const std::string& path, bool append);
+  // Writes a text into that file only.
+  void LogOnly(absl::string_view text);
+
   // An event other than a step, as a JSON object: one line in json mode.
   void Event(const std::string& json);
 
@@ -123,6 +134,8 @@ class Progress {
   void Draw();
   void Erase();
   void WriteLine(absl::string_view text);
+  void Log(absl::string_view text);
+  absl::Duration Paused() const;
   void WriteJson(const std::string& line);
   void Write(int file, absl::string_view bytes) const;
   void Watch();
@@ -132,9 +145,13 @@ class Progress {
   std::optional<TrainingProgress> training_;
   StepProgress last_;
   absl::Time start_, stepped_, drawn_ = absl::InfinitePast(), written_;
-  std::deque<std::pair<absl::Time, int64_t>> tokens_;  // total after each of the last steps
+  // The time in steps and the tokens of the run, after each of the last steps.
+  std::deque<std::pair<absl::Duration, int64_t>> tokens_;
+  absl::Duration paused_ = absl::ZeroDuration();  // time of finished phases since Train
   std::vector<Phase> phases_;                          // the innermost last
   std::vector<std::pair<std::string, double>> spent_;
+  std::optional<LineAppender> log_;
+  std::vector<std::string> unlogged_;  // lines before KeepLog
   bool open_ = false;  // the cursor is at the end of a bar
   bool closed_ = false;
   std::condition_variable closing_;

@@ -131,6 +131,18 @@ function machine.show(bytes)
   end
 end
 
+--- Formats a size in bytes with four digits, as the report does: "14.21 GiB".
+---@param bytes number
+---@return string
+function machine.precise(bytes)
+  local size = bytes
+  for _, unit in ipairs { "B", "KiB", "MiB", "GiB" } do
+    if size < 1024 then return ("%.4g %s"):format(size, unit) end
+    size = size / 1024
+  end
+  return ("%.4g TiB"):format(size)
+end
+
 --- Formats a count with separators: "134,515,008".
 ---@param number integer
 ---@return string

@@ -1,6 +1,7 @@
 --- Describes this machine and this build, for bug reports. What cannot be determined is "unknown";
 -- nothing here raises an error, and no value of a credential is shown.
-local build = require "moonring.commands.build"
+local build = require "moonring.base.build"
+local hardware = require "moonring.base.hardware"
 local machine = require "moonring.base.machine"
 local model = require "moonring.native.model"
 local secrets = require "moonring.config.secrets"
@@ -93,15 +94,15 @@ local function cpu()
   for _, name in ipairs(INSTRUCTIONS) do
     if flags:find(" " .. name .. " ", 1, true) then has[#has + 1] = name end
   end
-  return text:match "model name%s*:%s*([^\n]*)" or "unknown",
+  return hardware.processor() or "unknown",
     #has > 0 and table.concat(has, " ") or "unknown"
 end
 
 local function cores()
-  local _, online = read("/proc/cpuinfo"):gsub("processor%s*:", "")
+  local online = hardware.cores()
   local allowed = read("/proc/self/status"):match "Cpus_allowed_list:%s*(%S+)"
   local quota, period = read("/sys/fs/cgroup/cpu.max"):match "^(%d+) (%d+)"
-  local text = online > 0 and ("%d"):format(online) or "unknown"
+  local text = online and ("%d"):format(online) or "unknown"
   if allowed then text = text .. ", this process may use " .. allowed end
   if quota then text = text .. (", quota %.1f"):format(quota / period) end
   return text

@@ -8,9 +8,14 @@ local metrics = require "moonring.base.metrics"
 local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
 local run_page = require "moonring.report.run_page"
+local next_commands = require "moonring.report.next_commands"
+local run_facts = require "moonring.report.run_facts"
+local run_state = require "moonring.report.run_state"
 local system = require "moonring.native.system"
+local totals = require "moonring.report.totals"
 local tracked_facts = require "moonring.report.tracked_facts"
 local trackers = require "moonring.report.trackers"
+local trained_example = require "moonring.report.trained_example"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.journal
@@ -28,6 +33,7 @@ local journal = {}
 ---@field progress? moonring.Progress on rank 0
 ---@field tokenizer? moonring.Tokenizer for texts shown by trackers
 ---@field device? "cpu" | "cuda"
+---@field facts? moonring.RunFacts on rank 0
 
 ---@class moonring.Journal
 ---@field config moonring.Configuration
@@ -53,6 +59,12 @@ local journal = {}
 ---@field last_loss? number the loss in the last log line
 ---@field last_evaluation? table<string, number> metrics of the last evaluation, by "eval_" names
 ---@field closed? boolean the training has ended
+---@field has_ended? boolean run_state.json has the run's end
+---@field state_file? moonring.RunState on rank 0
+---@field train_results? table<string, number> of train_results.json, once the training has ended
+---@field best_so_far? table step, metric, value and folder of the best evaluation
+---@field peak_memory? integer bytes, as measured last (totals.lua)
+---@field peak_device? integer
 ---@field warned? boolean whether a stream's warning about cutoff_len was logged
 ---@field memory? moonring.MemoryReport with the key memory_report
 ---@field page? moonring.RunPage on rank 0, with report_html
@@ -67,6 +79,7 @@ local journal = {}
 ---@field step_seconds number seconds spent in steps since the process started
 ---@field memory_limit? number bytes available to a rank
 ---@field not_written table<string, true> logged reasons why reports could not be written
+---@field device_since? { allocated: integer, reserved: integer } since take_device_peaks
 ---@field device_reserved? integer peak bytes reserved by the GPU's allocator so far, on this rank
 ---@operator call(moonring.Run): nil
 local Journal = {}
@@ -74,6 +87,35 @@ Journal.__index = Journal
 
 -- Makes run:log(numbers) work: `log` is a field of the run, and this object is its value.
 function Journal.__call(_, run, numbers) return run:log_step(numbers) end
+
+-- Keeps what the terminal shows in output_dir/terminal.log.
+local function keep_terminal(self, resumes)
+  self:beside(self.progress.keep_log, self.progress, self.config.output_dir .. "/terminal.log",
+    resumes)
+end
+
+-- Logs what is about to be trained: model, method, data, steps, and an example.
+local function say_start(self, parts)
+  local config, counts, mesh = self.config, self.counts, self.mesh
+  for _, line in ipairs(parts.facts and run_facts.lines(parts.facts, config) or {}) do
+    self:say(line)
+  end
+  self:beside(data_report.begin, self)
+  local ranks = mesh:size() > 1 and (" on %d ranks (dp %d x sp %d)"):format(mesh:size(),
+    mesh:dp_size(), mesh:sp_size()) or ""
+  self:say(("%d steps of %d examples%s"):format(counts.total_steps, counts.examples_per_step,
+    ranks))
+  self:detail(("%s; %s"):format(tostring(mesh), tostring(parts.attention)))
+  local example = trained_example.text(config, parts.dataset, parts.tokenizer)
+  if example then self:say(example) end
+  lines.say_prepared(self)
+end
+
+-- Records the end of a run whose script has ended before run:finish(). `why`: the error, or nil.
+local function end_early(self, why, code)
+  if not why then return self:ended("stopped", "the script ended before the run's last step") end
+  self:ended(code == "CANCELLED" and "stopped" or "failed", why)
+end
 
 --- Opens the log in output_dir. Rank 0 logs what is about to be trained.
 ---@param config moonring.Configuration
@@ -92,12 +134,17 @@ function journal.open(config, parts)
   self.log = lines.open(config, counts, parts.checkpoint, self, mesh:size())
   self.page = run_page.open(config, parts.resumed ~= nil)
   self.progress = parts.progress or trainer.progress { kind = "plain" }
+  keep_terminal(self, parts.resumed ~= nil)
   self.memory_limit = lines.memory_limit(mesh, parts.device)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
-  self:beside(data_report.begin, self)
-  self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps,
-    counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
-  lines.say_prepared(self)
+  say_start(self, parts)
+  if parts.facts then
+    self:beside(function() self.state_file = run_state.open(config.output_dir, parts.facts) end)
+    local held = setmetatable({ self }, { __mode = "v" }) -- a script may open many runs
+    system.at_end(function(why, code)
+      if held[1] then end_early(held[1], why, code) end
+    end)
+  end
   self.trackers = trackers.open(config, { first_step = self.steps, folder = self.tracked,
     say = function(line) self:say(line) end })
   self.tracked = self.trackers and self.trackers.folder
@@ -105,6 +152,15 @@ function journal.open(config, parts)
     self.trackers:begin(function() return tracked_facts.of(config, parts) end)
   end
   return self
+end
+
+--- Writes a line that matters only to somebody who looks for it: on the terminal with the key
+--- `verbose`, else in terminal.log alone. On rank 0.
+---@param text string
+function Journal:detail(text)
+  if not self.progress then return end
+  if self.config.verbose then return self.progress:line(text) end
+  self.progress:log_only(text)
 end
 
 --- Starts the display of training progress. Call it before the first step.
@@ -178,8 +234,8 @@ function Journal:step(record)
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 
---- Logs the result of an evaluation, and returns it under the "eval_" names. The result of an
---- evaluation after the training is shown only on the terminal.
+--- Logs the result of an evaluation, and returns it under the "eval_" names. Collective over all
+--- ranks.
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
@@ -190,11 +246,11 @@ function Journal:evaluation(result, rows, seconds, of)
   local named = lines.evaluated(result, prefix, rows, seconds,
     self.config.per_device_eval_batch_size)
   lines.note_evaluation(self, named)
+  local peak = totals.measure(self)
   if self.log then
-    if not self.closed then
-      local epoch = self.epoch or 0
-      lines.write(self, { step = self.steps, epoch = epoch, tokens = self.tokens, metrics = named })
-    end
+    lines.write(self, { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens,
+      metrics = named, peak_memory_bytes = peak })
+    self:reached()
     self.progress:line(lines.evaluation_words(result, prefix, self.steps))
     local event = { event = "evaluation", step = self.steps,
       total_steps = self.counts.total_steps, epoch = self.epoch or 0, metrics = named }
@@ -226,11 +282,40 @@ function Journal:load_state(state)
 end
 
 --- Records the best checkpoint.
----@param best table { metric, step, folder }
+---@param best moonring.BestEvaluation
 function Journal:best(best)
-  if self.log then
-    self.log:best { metric = best.metric, step = best.step, checkpoint = best.folder }
+  if not self.log then return end
+  self.best_so_far = { step = best.step, metric = best.wanted, value = best.metric,
+    folder = best.folder:match "[^/]+$" }
+  self.log:best { metric = best.metric, step = best.step, checkpoint = best.folder }
+end
+
+--- Writes the totals so far into run_state.json.
+function Journal:reached()
+  if self.state_file then self:beside(self.state_file.reach, self.state_file, totals.of(self)) end
+end
+
+--- Records that a checkpoint is complete.
+---@param folder string
+function Journal:saved(folder)
+  self.newest = folder:match "[^/]+$"
+  if self.state_file then self:beside(self.state_file.saved, self.state_file, self.newest) end
+end
+
+--- Records the end of the run, in run_state.json, report.html and the trackers. Further calls do
+--- nothing. On rank 0.
+---@param state "finished" | "stopped" | "failed"
+---@param reason string
+function Journal:ended(state, reason)
+  if not self.log or self.has_ended then return end
+  self.has_ended = true
+  if self.state_file then
+    self:beside(self.state_file.finish, self.state_file, state, reason, totals.of(self),
+      next_commands.list(self.config, state, self.newest))
   end
+  self:write_page(true)
+  if not self.trackers then return end
+  self.trackers:finish(self.steps, self.train_results or {}, state, reason)
 end
 
 --- Writes the metrics of the evaluation after the training: eval_results.json.
@@ -291,8 +376,10 @@ function Journal:close()
   self.closed = true
   if self.memory then self.memory:tell(self, "at the end") end
   if not self.log then return end
-  self:beside(self.log.finish, self.log, self.total_loss / math.max(self.losses, 1),
-    self.steps * self.counts.examples_per_step)
+  self:beside(function()
+    self.train_results = self.log:finish(self.total_loss / math.max(self.losses, 1),
+      self.steps * self.counts.examples_per_step)
+  end)
   self:beside(data_report.finish, self)
   if self.config.plot_loss then self:beside(plots.draw, self) end
 end
@@ -301,26 +388,40 @@ end
 --- and `reserved` in total; nil on a CPU.
 ---@return { allocated: integer, reserved: integer }?
 function Journal:take_device_peaks()
-  local mine = trainer.take_device_peaks()
-  if not mine then return nil end
-  if self.memory then self.memory:take_device(mine) end
-  self.device_reserved = math.max(self.device_reserved or 0, mine.reserved)
-  return mine
+  self:device_peak()
+  local since = self.device_since
+  self.device_since = nil
+  return since
 end
 
 --- The peak bytes reserved by the GPU's allocator on this rank; 0 on a CPU.
 ---@return integer
 function Journal:device_peak()
-  self:take_device_peaks()
-  return self.device_reserved or 0
+  local mine = trainer.take_device_peaks()
+  if not mine then return 0 end
+  if self.memory then self.memory:take_device(mine) end
+  local since = self.device_since or { allocated = 0, reserved = 0 }
+  self.device_since = { allocated = math.max(since.allocated, mine.allocated),
+    reserved = math.max(since.reserved, mine.reserved) }
+  self.device_reserved = math.max(self.device_reserved or 0, mine.reserved)
+  return self.device_reserved
 end
 
---- Ends the trackers. Call it after the run has written everything else.
-function Journal:finish()
-  if not self.trackers then return end
-  local path, results = self.config.output_dir .. "/train_results.json", {}
-  self:beside(function() results = system.json_decode(system.read(path), path) end)
-  self.trackers:finish(self.steps, results)
+--- Ends the reports of a run that a signal ends. Collective over all ranks.
+---@param reason string
+function Journal:stopped(reason)
+  totals.measure(self)
+  self:ended("stopped", reason)
+end
+
+--- Ends the log after everything else, with the peak of memory. Collective over all ranks.
+---@param early? string why the training ended before its last step
+function Journal:finish(early)
+  local peak = totals.measure(self)
+  if not self.log then return end
+  self:beside(self.log.finish_log, self.log, { peak_memory_bytes = peak })
+  self:ended("finished", ("%s; the model is in %s"):format(early
+    or ("all %d steps are done"):format(self.steps), self.config.output_dir))
 end
 
 return journal

@@ -7,6 +7,7 @@ local model_flops = require "moonring.plan.model_flops"
 local phases = require "moonring.report.phases"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
+local totals = require "moonring.report.totals"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.journal_lines
@@ -84,7 +85,7 @@ end
 -- process. Each peak is the maximum over the ranks.
 local function since_last(journal)
   local mesh = journal.mesh
-  local peak, held = mesh:max(trainer.peak_memory()), mesh:max(trainer.held_memory())
+  local peak, held = totals.measure(journal), mesh:max(trainer.held_memory())
   local anonymous = journal.memory and journal.memory:take_peak()
   local device = device_peaks(journal)
   local loss
@@ -141,6 +142,7 @@ end
 ---@param record table as for Log:write
 ---@return string
 function lines.write(journal, record)
+  record.step_seconds = journal.step_seconds
   local at = journal.at_peak
   if at then record.seconds_at_peak, record.causal_seconds_at_peak = at.seconds, at.causal end
   local words, why, line = journal.log:write(record)
@@ -166,6 +168,7 @@ function lines.log_step(journal, record)
     grad_norm = norm, tokens = journal.tokens, epoch = record.epoch, peak_memory_bytes = peak,
     metrics = means })
   journal.progress:report(record.step, words)
+  journal:reached()
   if journal.completions and journal.trackers then
     journal.trackers:text(record.step, "completions", model_card.generated(journal.completions))
   end

@@ -1,58 +1,16 @@
---- The summary at the end of a run: time, tokens, memory, utilisation, files.
-local model_flops = require "moonring.plan.model_flops"
-local phases = require "moonring.report.phases"
+--- The lines at the end of a run: time, tokens, losses, memory, files, and what to do next. Their
+-- numbers are those of totals.lua.
 local machine = require "moonring.base.machine"
+local next_commands = require "moonring.report.next_commands"
+local phases = require "moonring.report.phases"
 local system = require "moonring.native.system"
-local trainer = require "moonring.native.trainer"
+local totals = require "moonring.report.totals"
+local utilisation = require "moonring.report.utilisation"
 
 ---@class moonring.summary
 local summary = {}
 
--- Utilisation is not measured for trainings shorter than this many seconds.
-local WORTH_MEASURING = 2
-
 local MOST_FILES = 12
-
--- Measures the rate of large matrix products on all ranks together, in the model's dtype:
--- operations per second. It uses only memory that the run had allocated before. nil if a rank
--- cannot measure. Collective over all ranks.
-local function measured_rate(run)
-  local how = { dtype = run.model:matmul_dtype(), device = run.device, seconds = 0.03,
-    device_peak = run.log:device_peak() }
-  run.mesh:barrier()
-  local ok, rate = pcall(trainer.matmul_rate, how)
-  local all = run.mesh:gather_numbers(ok and rate or 0)
-  local sum = 0
-  for _, each in ipairs(all) do
-    if each == 0 then return nil end
-    sum = sum + each
-  end
-  return sum
-end
-
--- A rate as text: "1.21 TFLOP/s".
-local function rate_words(rate)
-  return rate >= 1e12 and ("%.3g TFLOP/s"):format(rate / 1e12)
-    or ("%.3g GFLOP/s"):format(rate / 1e9)
-end
-
-local UTILISATION = "utilisation %.1f %% (causal %.1f %%) of %s, what large matrix products in %s "
-  .. "reach here%s"
-
--- The training's rate as a fraction of the measured rate. Collective over all ranks.
-local function utilisation(run)
-  local log = run.log
-  local seconds = run.mesh:max(log.step_seconds) -- the same on all ranks
-  if seconds < WORTH_MEASURING then return nil end
-  local ok, flops = pcall(model_flops.of, run.config, run.checkpoint)
-  local rate = measured_rate(run)
-  if not ok or not rate then return nil end
-  local whole, causal = model_flops.total(flops, log.own_tokens, log.squares)
-  local most = rate * seconds
-  local ranks = run.mesh:size() > 1 and (" on %d ranks"):format(run.mesh:size()) or ""
-  return UTILISATION:format(100 * whole / most, 100 * causal / most, rate_words(rate),
-    run.model:matmul_dtype(), ranks), whole / most
-end
 
 -- The files in output_dir. run.lock is omitted, because it is removed at the end.
 local function files(folder)
@@ -69,41 +27,80 @@ local function files(folder)
   return table.concat(shown, " ")
 end
 
-local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s"
+--- A rate as text: "1,184", or "19.62" below 100.
+---@param rate number
+---@return string
+function summary.rate(rate)
+  return rate < 100 and ("%.2f"):format(rate) or machine.grouped(math.floor(rate + 0.5))
+end
 
--- The line about memory, such as "peak memory 2.1 GiB of 11.7 GiB". The peak is the maximum over
--- the ranks. Collective over all ranks.
-local function memory(run)
-  local mesh, log = run.mesh, run.log
-  local host, device = mesh:max(trainer.peak_memory()), mesh:max(log:device_peak())
-  local limit = log.memory_limit and log.memory_limit > 0
-    and " of " .. machine.show(log.memory_limit) or ""
-  if device > 0 then
-    return ("memory    %s%s of the GPU at the most, %s of the host"):format(machine.show(device),
-      limit, machine.show(host)), device
+local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s (mean of the steps' time alone)"
+
+local function trained(of)
+  return TRAINED:format(of.step - of.first_step, machine.clock(of.step_seconds),
+    machine.grouped(of.own_tokens), summary.rate(of.tokens_per_second or 0))
+end
+
+-- Losses and the time that includes evaluations and saves.
+local function results(of)
+  local words = {}
+  local function add(format, ...) words[#words + 1] = format:format(...) end
+  if of.train_loss then add("train_loss %.6g", of.train_loss) end
+  local evaluation = of.evaluation or {}
+  for _, name in ipairs { "eval_loss", "eval_accuracy", "eval_reward" } do
+    if evaluation[name] then add("%s %.6g", name, evaluation[name]) end
   end
-  return ("memory    %s%s at the most"):format(machine.show(host), limit), host
+  if of.best then
+    add("best %s %.6g at step %d", of.best.metric, of.best.value, of.best.step)
+  end
+  if of.train_runtime then
+    add("train_runtime %.4g s (with evaluations and saves)", of.train_runtime)
+  end
+  return #words > 0 and "results   " .. table.concat(words, ", ") or nil
+end
+
+-- The line about memory. The peaks are those of the rank that uses the most.
+local function memory(of, limit)
+  local most = limit and limit > 0 and " of " .. machine.show(limit) or ""
+  local host = machine.precise(of.peak_memory_bytes)
+  if of.peak_device_bytes then
+    return ("memory    %s%s of the GPU at the most, %s of the host"):format(
+      machine.precise(of.peak_device_bytes), most, host)
+  end
+  return ("memory    %s%s at the most"):format(host, most)
+end
+
+local function say_next(log, state)
+  local dir = log.config.output_dir
+  log:say(("files     %s: %s"):format(dir, files(dir)))
+  if log.page then log:say(("report    %s/report.html"):format(dir)) end
+  for i, command in ipairs(next_commands.list(log.config, state, log.newest)) do
+    log:say((i == 1 and "next      " or "          ") .. command)
+  end
 end
 
 --- Logs the summary. Collective over all ranks.
----@param run moonring.Run
-function summary.tell(run)
+---@param run moonring.Run after Journal:finish or Journal:stopped
+---@param state "finished" | "stopped"
+function summary.tell(run, state)
   local log = run.log
-  local steps = log.steps - log.first_step
-  if steps == 0 then return end
-  local held, peak = memory(run)
-  local used, share = utilisation(run)
+  if log.steps == log.first_step then return end
+  local used = state == "finished" and utilisation.measure(run) or {}
   if not log.progress then return end
-  local seconds = log.step_seconds
-  log:say(TRAINED:format(steps, machine.clock(seconds), machine.grouped(log.own_tokens),
-    machine.grouped(math.floor(log.own_tokens / math.max(seconds, 1e-9) + 0.5))))
-  log:say(held)
-  if used then log:say(used) end
+  local of = totals.of(log)
+  log:say(trained(of))
+  local losses = results(of)
+  if losses then log:say(losses) end
+  log:say(memory(of, log.memory_limit))
+  if used.line then log:say(used.line) end
+  if used.detail then log:detail(used.detail) end
   local times = phases.words(log.progress)
   if times ~= "" then log:say("besides   " .. times) end
-  log:say(("files     %s: %s"):format(run.config.output_dir, files(run.config.output_dir)))
-  log.progress:event(system.json_encode { event = "end", step = log.steps, seconds = seconds,
-    tokens = log.own_tokens, peak_memory_bytes = peak, utilisation = share })
+  say_next(log, state)
+  log.progress:event(system.json_encode { event = "end", state = state, step = of.step,
+    seconds = of.step_seconds, tokens = of.own_tokens, tokens_per_second = of.tokens_per_second,
+    train_loss = of.train_loss, train_runtime = of.train_runtime,
+    peak_memory_bytes = of.peak_device_bytes or of.peak_memory_bytes, utilisation = used.share })
 end
 
 return summary

@@ -78,8 +78,11 @@ function closing.write_checkpoint(run, folder)
   return run.shown:keep(write_checkpoint, run, folder)
 end
 
--- Ends the process with the exit status of a process that was ended by a signal.
-local function end_as(run, asked)
+-- Ends the process with the exit status of a process that was ended by a signal. `reason` says what
+-- is saved.
+local function end_as(run, asked, reason)
+  run.log:stopped(asked .. ": " .. reason)
+  summary.tell(run, "stopped")
   -- The host would close these when the script ends, but the process ends here.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
@@ -97,10 +100,11 @@ local MODEL_ALONE = "the model is saved after step %d; with save_only_model no r
 function closing.after_signal(run, asked)
   run.checkpoints:settle()
   local how = run.config.save_only_model and MODEL_ALONE or SAVED
-  if run.checkpoints.newest == run.step then
-    run.log:say(asked .. ": " .. how:format(run.step))
-  end
-  if preemption.ends(asked) then end_as(run, asked) end
+  local is_saved = run.checkpoints.newest == run.step
+  if is_saved then run.log:say(asked .. ": " .. how:format(run.step)) end
+  if not preemption.ends(asked) then return end
+  end_as(run, asked, is_saved and ("saved after step %d"):format(run.step)
+    or ("the run ended after step %d, whose checkpoint was not saved"):format(run.step))
 end
 
 local NO_BEST = "the best model is that of step %d, and %s cannot be loaded: %s; the one after the "
@@ -128,7 +132,7 @@ local function evaluate_at_end(run)
   local asked = preemption.asked(run.mesh)
   if preemption.ends(asked) then
     run.log:say(asked .. ": the model is saved; the evaluation after the training is skipped")
-    end_as(run, asked)
+    end_as(run, asked, "the model is saved; the evaluation after the training is skipped")
   end
   system.release_preemption() -- there is nothing left to save
   run.log:results(evaluation_sets.with_perplexity(c, run:evaluate()))
@@ -160,9 +164,8 @@ function closing.finish(run)
   predict_at_end(run)
   if run.rewards then run.rewards:close() end
   run.log:card()
-  run.log:write_page(true)
-  summary.tell(run)
-  run.log:finish()
+  run.log:finish(run.over_early)
+  summary.tell(run, "finished")
   run.mesh:barrier()
 end
 

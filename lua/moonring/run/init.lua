@@ -74,6 +74,7 @@ local run = {}
 ---@field step integer the number of the current step, from 1; 0 before the first
 ---@field waited integer earlier steps that the schedule does not count (fp16)
 ---@field writes? boolean whether this rank writes the model at the end; set with output_dir's lock
+---@field over_early? string why the training ended before its last step
 ---@field apart? string why no checkpoint can be saved: machines have separate folders
 ---@field is_signed? boolean whether training_args.yaml names this run
 --- `first`: the first step of a stream, which was read ahead; nil once steps() has used it.
@@ -152,7 +153,14 @@ function Run:steps()
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
-    if over then return nil end -- also if it resumed from its last step
+    if over then -- also if it resumed from its last step
+      if self.step < self.counts.total_steps then
+        self.over_early = ("early_stopping_steps ended the training after step %d of %d, as no "
+          .. "evaluation since step %d was better"):format(self.step, self.counts.total_steps,
+          self.checkpoints.best.step)
+      end
+      return nil
+    end
     self.shown:learn() -- a save leaves the averaged weights in place
     self.pace:begin()
     if self.first then
@@ -162,8 +170,9 @@ function Run:steps()
     end
     self.is_best = false
     if not self.batch then -- a custom source without a restart
-      self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
-        self.step, self.counts.total_steps))
+      self.over_early = ("the data has ended after step %d of %d, and the training with it"):format(
+        self.step, self.counts.total_steps)
+      self.log:say(self.over_early)
       return nil
     end
     opening.sign(self)

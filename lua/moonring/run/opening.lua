@@ -28,7 +28,9 @@ local prefixes = require "moonring.choices.prefixes"
 local products = require "moonring.choices.products"
 local resume = require "moonring.run.checkpoint.resume"
 local resume_changes = require "moonring.run.checkpoint.resume_changes"
+local reference_words = require "moonring.run.reference_words"
 local rounds = require "moonring.choices.rounds"
+local run_facts = require "moonring.report.run_facts"
 local run_name = require "moonring.run.run_name"
 local sample_answer = require "moonring.run.sample_answer"
 local saved_state = require "moonring.run.checkpoint.saved_state"
@@ -166,6 +168,8 @@ local function open_report(run)
   run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
     dataset = run.data, evals = run.evals, attention = run.attention, memory = run.memory,
     progress = run.progress, tokenizer = run.tokenizer, device = run.device,
+    facts = mesh:rank() == 0 and run_facts.of(run, run.objective.needs_reference
+      and reference_words.name(c) or nil) or nil,
     resumed = resumed and resumed.parts.journal })
   run.times = times.new(mesh)
   run.engine.times = run.times
@@ -179,6 +183,7 @@ local function open_report(run)
     greater = c.greater_is_better,
     save = function(folder) return run:write_checkpoint(folder) end,
     turn = function() closing.turn(run) end, apart = run.apart,
+    saved = function(folder) run.log:saved(folder) end,
     say = function(line) run.log:say(line) end }
   run:track("journal", run.log)
   run:track("updates", run.updates)
@@ -197,10 +202,15 @@ local function open_report(run)
       load_state = function(_, state) run.objective.load_state(state) end })
   end
   if resumed and run.checkpoints.best.step then run.log:best(run.checkpoints.best) end
+  local name = resumed and resumed.folder:match "[^/]+$"
+  if name and system.exists(c.output_dir .. "/" .. name) then run.log:saved(resumed.folder) end
 end
 
 local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "determinism",
   "fitting", "memory", "resume" }
+
+-- Subjects of notes about how numbers are computed, which the key `verbose` shows.
+local DETAILS = { attention = true, products = true }
 
 --- Creates the components of a run. Collective over all ranks.
 ---@param run moonring.Run with `config` only, and the custom components of the script
@@ -214,7 +224,8 @@ function opening.parts(run)
   begin_writing(run)
   open_report(run)
   for _, subject in ipairs(NOTES) do
-    for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end
+    local say = DETAILS[subject] and run.log.detail or run.log.say
+    for _, note in ipairs(run.notes[subject] or {}) do say(run.log, note) end
   end
   local facts = run.checkpoint:facts()
   run.layouts = layout_records.open(run)

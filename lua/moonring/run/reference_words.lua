@@ -44,6 +44,14 @@ local function of_another(c)
   return ("reference: %s; the policy begins as %s: %s"):format(name, begins, what)
 end
 
+--- The reference's name: a model, and the adapters that are merged into it.
+---@param c moonring.Configuration
+---@return string
+function reference_words.name(c)
+  if c.ref_model then return with(c.ref_model, list_of(c.ref_model_adapters)) end
+  return with(c.model_name_or_path, (split(c)))
+end
+
 --- The log line.
 ---@param c moonring.Configuration
 ---@return string

@@ -40,6 +40,8 @@ return {
       .. "redrawn; plain: a line for each logging step, and one after 30 seconds without output; "
       .. "auto: bar on a terminal, otherwise plain; json: a line of JSON per step on stdout; off: "
       .. "none", choices = { "auto", "bar", "plain", "json", "off" } },
+    { "verbose", "bool", false, "show details on the terminal: the mesh, the attention strategy, "
+      .. "and the libraries of matrix products; terminal.log in output_dir always has them" },
     { "peak_tflops", "float", null, "peak TFLOP/s of a device, which mfu and mfu_causal in the log "
       .. "are relative to: FLOPs of full or partial training as torchtitan counts them, with "
       .. "attention of each document by its own length, counted in full (mfu) or halved "

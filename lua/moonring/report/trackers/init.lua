@@ -174,7 +174,8 @@ function Trackers:begin(facts_of)
 end
 
 -- Fields of a log line that are not metrics of the training.
-local PASSED = { current_steps = true, total_steps = true, percentage = true }
+local PASSED = { current_steps = true, total_steps = true, percentage = true,
+  elapsed_seconds = true }
 -- Fields with other names in the Trainer.
 local NAMES = { lr = "learning_rate", tokens = "num_input_tokens_seen" }
 

@@ -26,6 +26,7 @@ local checkpoints = {}
 --- files that this rank wrote.
 ---@field save fun(folder: string): string[]
 ---@field say fun(line: string) logs a line, on every rank
+---@field saved? fun(folder: string) called when a checkpoint is complete, on rank 0
 --- `turn` is called instead of `save` if no file can be written: it switches between trained and
 --- evaluated weights as `save` does, because switching rounds the weights.
 ---@field turn? fun()
@@ -44,6 +45,7 @@ local checkpoints = {}
 ---@field write fun(folder: string): string[]
 ---@field turn fun() swaps the weights as `write` does, when nothing can be written
 ---@field say fun(line: string)
+---@field saved fun(folder: string)
 ---@field kept string[] folders, the oldest first
 ---@field newest? integer step of the newest complete checkpoint; on rank 0
 ---@field pending? table the save in progress: { step, draft, ends, publisher }
@@ -58,11 +60,11 @@ Checkpoints.__index = Checkpoints
 function checkpoints.new(given)
   options.check("checkpoints.new", given, { dir = "string", limit = "number?", metric = "string?",
     greater = "boolean?", apart = "string?", mesh = "any", save = "function",
-    turn = "function?", say = "function" })
+    turn = "function?", say = "function", saved = "function?" })
   if given.mesh:rank() == 0 then checkpoint_folders.sweep(given.dir) end
   return setmetatable({ dir = given.dir, apart = given.apart, limit = given.limit,
     mesh = given.mesh, best = best.new(given.metric, given.greater), write = given.save,
-    turn = given.turn or function() end,
+    turn = given.turn or function() end, saved = given.saved or function() end,
     say = given.say, kept = {} }, Checkpoints)
 end
 
@@ -236,7 +238,9 @@ local function conclude(self)
   if self.mesh:rank() ~= 0 then return end
   if not ok then return give_up(self, save.step, save.draft, errors.words(why), save.ends) end
   if not save.ends then self.say(held_words(save)) end
-  self.kept[#self.kept + 1], self.newest = self.dir .. "/checkpoint-" .. save.step, save.step
+  local folder = self.dir .. "/checkpoint-" .. save.step
+  self.kept[#self.kept + 1], self.newest = folder, save.step
+  self.saved(folder)
   rotate(self)
 end
 
