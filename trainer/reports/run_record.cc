@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/files/confinement.h"
 #include "base/files/output_file.h"
 
 namespace moonring::trainer {
@@ -15,6 +16,7 @@ namespace {
 
 // Writes over the bytes of an existing file. A few more bytes fit into its last block.
 bool Overwrite(const std::string& path, const std::string& text) {
+  if (!base::CheckWriting(path).ok()) return false;
   const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
   const auto size = static_cast<ssize_t>(text.size());
