@@ -27,9 +27,9 @@ end
 
 -- Files that a run writes before its first checkpoint.
 local LOGS = { ["data_report.json"] = true, ["layouts.jsonl"] = true, ["ranks.jsonl"] = true,
-  ["report.html"] = true, ["run.lock"] = true, ["trainer_log.jsonl"] = true,
-  ["run_state.json"] = true,
-  ["training_args.yaml"] = true, runs = true, completions = true, ["memory_report.json"] = true }
+  ["report.html"] = true, ["run.lock"] = true, ["run_state.json"] = true,
+  ["trainer_log.jsonl"] = true, ["training_args.yaml"] = true, runs = true, completions = true,
+  ["memory_report.json"] = true }
 
 --- Whether a folder contains only .log files and files of a run that ended before its first
 --- checkpoint.
