@@ -161,13 +161,21 @@ absl::Status AddScalars(trainer::EventFile& file, int64_t step,
   return file.AddScalars(step, {scalars.begin(), scalars.end()});
 }
 
-std::shared_ptr<LineProgram> StartLineProgram(lua_State* L, std::vector<std::string> command) {
+std::chrono::milliseconds Seconds(const char* name, double seconds) {
+  TORCH_CHECK_VALUE(seconds >= 0 && seconds <= 3600, name, ": expected 0 to 3600 seconds, got ",
+                    seconds);
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+std::shared_ptr<LineProgram> StartLineProgram(lua_State* L, std::vector<std::string> command,
+                                              std::optional<double> grace) {
   const Host& host = HostOf(L);
   if (host.sandbox)
     base::ThrowIfError(absl::PermissionDeniedError("--sandbox: a report starts no program"));
   if (host.embedded)
     base::ThrowIfError(absl::FailedPreconditionError("an embedded runtime starts no program"));
-  return base::ValueOrThrow(LineProgram::Start({.command = std::move(command)}));
+  return base::ValueOrThrow(LineProgram::Start(
+      {.command = std::move(command), .grace = Seconds("grace", grace.value_or(0))}));
 }
 
 double MatmulRate(Options options) {
@@ -249,7 +257,9 @@ void AddReports(lua_State* L) {
       L, "LineProgram",
       {
           {"send", Bind<[](LineProgram& program, std::string line) { program.Send(line); }>},
-          {"finish", Bind<[](LineProgram& program) { program.Finish(); }>},
+          {"finish", Bind<[](LineProgram& program, std::optional<double> patience) {
+             program.Finish(Seconds("patience", patience.value_or(30)));
+           }>},
           {"notes", Bind<[](LineProgram& program) { return program.TakeNotes(); }>},
       });
   AddToModule(L, "moonring.trainer",

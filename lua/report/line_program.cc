@@ -31,9 +31,9 @@ absl::StatusOr<std::unique_ptr<LineProgram>> LineProgram::Start(LineProgramOptio
   return program;
 }
 
-LineProgram::~LineProgram() { Stop(std::chrono::milliseconds(0)); }
+LineProgram::~LineProgram() { Stop(options_.grace); }
 
-void LineProgram::Finish() { Stop(options_.patience); }
+void LineProgram::Finish(std::chrono::milliseconds patience) { Stop(patience); }
 
 void LineProgram::Stop(std::chrono::milliseconds patience) {
   {

@@ -6,8 +6,9 @@
 // reads. If the queue is full, new lines are dropped and counted. After the program has ended, all
 // further lines are dropped.
 //
-// Only Finish waits, at the end of a run: for at most `patience`, until the program has read the
-// queued lines and has ended after its stdin was closed. A program that takes longer is killed.
+// Finish waits, at the end of a run: for at most `patience`, until the program has read the queued
+// lines and has ended after its stdin was closed. A program that takes longer is killed. The
+// destructor does the same with `grace`: a run that fails does not call Finish.
 
 #include <chrono>
 #include <condition_variable>
@@ -28,19 +29,19 @@ struct LineProgramOptions {
   std::vector<std::string> command;  // the program, searched on the PATH, and its arguments
   size_t most_lines = 10000;         // length of the queue
   size_t most_bytes = size_t{64} << 20;
-  std::chrono::milliseconds patience{30000};
+  std::chrono::milliseconds grace{0};  // see above
 };
 
 class LineProgram {
  public:
   // Starts the program. Errors are those of ChildProcess::Start.
   static absl::StatusOr<std::unique_ptr<LineProgram>> Start(LineProgramOptions options);
-  ~LineProgram();  // does not wait
+  ~LineProgram();
   LineProgram(const LineProgram&) = delete;
   LineProgram& operator=(const LineProgram&) = delete;
 
   void Send(std::string line);
-  void Finish();
+  void Finish(std::chrono::milliseconds patience);
 
   // Returns messages since the last call: that the program has ended or that lines were dropped
   // (each reported once), and the lines that the program wrote to stderr.

@@ -298,12 +298,13 @@ function trainer.event_file(options) end
 ---@return moonring.LineFile
 function trainer.line_file(path, keep) end
 
---- Starts a program that receives lines on its stdin. Only `finish` waits for the program. Errors:
---- NOT_FOUND; PERMISSION_DENIED, always under --sandbox; FAILED_PRECONDITION in an embedded
---- runtime.
+--- Starts a program that receives lines on its stdin. Errors: NOT_FOUND; PERMISSION_DENIED, always
+--- under --sandbox; FAILED_PRECONDITION in an embedded runtime.
 ---@param command string[] the program, searched on the PATH, and its arguments
+---@param grace? number if the script ends without `finish`: seconds in which the program can read
+---   the remaining lines and end; then it is killed; default 0
 ---@return moonring.LineProgram
-function trainer.line_program(command) end
+function trainer.line_program(command, grace) end
 
 ---@class moonring.MatmulRateOptions
 ---@field dtype? string default "fp32"
@@ -886,8 +887,9 @@ local LineProgram = {}
 ---@param line string without a line end
 function LineProgram:send(line) end
 
---- Waits, at most half a minute, until the program has read all lines and has ended.
-function LineProgram:finish() end
+--- Waits until the program has read all lines and has ended. A program that takes longer is killed.
+---@param patience? number seconds; default 30
+function LineProgram:finish(patience) end
 
 --- Returns messages about the program since the last call, including the lines that it wrote to
 --- stderr.

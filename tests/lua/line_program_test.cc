@@ -24,6 +24,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+constexpr std::chrono::seconds kPatience(30);
+
 std::unique_ptr<LineProgram> Started(LineProgramOptions options) {
   auto program = LineProgram::Start(std::move(options));
   EXPECT_THAT(program, IsOk());
@@ -54,18 +56,29 @@ TEST(LineProgram, ReadsEachLine) {
     program->Send(line);
     all += line + "\n";
   }
-  program->Finish();
+  program->Finish(kPatience);
   EXPECT_EQ(ReadAll(folder / "lines"), all);
   EXPECT_THAT(program->TakeNotes(), ElementsAre("told"));
   program->Send("too late");
-  program->Finish();
+  program->Finish(kPatience);
 }
 
 TEST(LineProgram, WaitsForItsEnd) {
   const ScratchFolder folder;
   const auto program = Started(Shell("cat; sleep 0.5; echo done > '" + (folder / "done") + "'"));
-  program->Finish();
+  program->Finish(kPatience);
   EXPECT_EQ(ReadAll(folder / "done"), "done\n");
+}
+
+// A run that fails only destroys the object.
+TEST(LineProgram, HasItsGrace) {
+  const ScratchFolder folder;
+  LineProgramOptions options = Shell("sleep 0.5; cat > '" + (folder / "lines") + "'");
+  options.grace = std::chrono::seconds(30);
+  auto program = Started(std::move(options));
+  program->Send("the last line");
+  program.reset();
+  EXPECT_EQ(ReadAll(folder / "lines"), "the last line\n");
 }
 
 TEST(LineProgram, OneThatDies) {
@@ -74,20 +87,19 @@ TEST(LineProgram, OneThatDies) {
   EXPECT_THAT(notes, Contains(HasSubstr("no network")));
   EXPECT_THAT(notes, Contains(HasSubstr("it ended with exit code 3")));
   for (int i = 0; i < 1000; ++i) program->Send("nobody hears this");
-  program->Finish();
+  program->Finish(kPatience);
   EXPECT_THAT(program->TakeNotes(), IsEmpty());
 }
 
 TEST(LineProgram, OneThatDoesNotRead) {
   LineProgramOptions options = Shell("exec sleep 1000");
   options.most_lines = 10;
-  options.patience = std::chrono::milliseconds(200);
   const auto program = Started(std::move(options));
   // A single line is larger than a pipe's buffer.
   for (int i = 0; i < 500; ++i) program->Send(std::string(200000, 'x'));
   EXPECT_THAT(program->TakeNotes(),
               ElementsAre("it reads too slowly: lines that do not fit its queue are dropped"));
-  program->Finish();
+  program->Finish(std::chrono::milliseconds(200));
   EXPECT_THAT(program->TakeNotes(),
               ElementsAre(HasSubstr("it has not read "), "it did not end in time, and was killed",
                           HasSubstr(" lines were dropped")));

@@ -148,13 +148,12 @@ function optimizers.moment_bytes(c, learns)
   return each * (1 - share) + 4 * share
 end
 
---- Description of the optimizer and its settings, for the model card.
+--- Description of the optimizer and its settings, for the model card, without optim_args.
 ---@param c moonring.Configuration
 ---@return string
 function optimizers.words(c)
   local row = row_of(c)
-  local words = row.words and row.words(c) or row.name or row.key
-  return c.optim_args and words .. " with " .. c.optim_args or words
+  return row.words and row.words(c) or row.name or row.key
 end
 
 --- Whether blocks are trained in turns (block_turns.lua).

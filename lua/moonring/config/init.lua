@@ -19,6 +19,13 @@ local function is_off(value)
   return value == nil or OFF[value] == true
 end
 
+local function is_or_has(value, wanted)
+  for _, each in ipairs(type(value) == "table" and value or { value }) do
+    if each == wanted then return true end
+  end
+  return false
+end
+
 -- The reason why a key that is set has no effect; nil if the key has an effect.
 local function idle(row, values)
   if row.ignored or not row.of then return row.ignored end
@@ -26,7 +33,7 @@ local function idle(row, values)
   if type(of) == "table" then of, wanted = of[1], { unpack(of, 2) } end
   local value = values[of]
   for _, each in ipairs(wanted) do
-    if value == each then return nil end
+    if is_or_has(value, each) then return nil end
   end
   if #wanted > 0 then return ("it acts with %s: %s"):format(of, table.concat(wanted, ", ")) end
   return is_off(value) and ("it acts with %s"):format(of) or nil
@@ -74,6 +81,7 @@ function config.load(path, words, allowed)
   for _, name in ipairs(names) do
     checked[name] = key_values.check(found.places[name], name, value_of(found, name))
   end
+  key_pairs.merge(checked)
   local notes = found.notes
   idle_notes(names, checked, found, notes)
   table.sort(notes)

@@ -61,7 +61,21 @@ local function optimizer_options(c)
   c.optim_args = table.concat(pairs_of, ", ")
 end
 
---- Applies all rules of this file to a checked configuration.
+--- Merges keys that add to others, before notes about keys without effect: use_swanlab is swanlab in
+--- report_to.
+---@param values table<string, any> of all keys
+function key_pairs.merge(values)
+  if not values.use_swanlab then return end
+  local asked = values.report_to
+  local joined = type(asked) == "table" and { unpack(asked) } or {}
+  for _, name in ipairs(joined) do
+    if name:lower() == "swanlab" then return end
+  end
+  joined[#joined + 1] = "swanlab"
+  values.report_to = joined
+end
+
+--- Applies all other rules of this file to a checked configuration.
 ---@param c moonring.Configuration
 function key_pairs.settle(c)
   precision(c)

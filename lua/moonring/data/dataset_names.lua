@@ -41,4 +41,19 @@ function dataset_names.check(c)
   end
 end
 
+--- The names on a hub (ORG/NAME) of the training data that comes from there.
+---@param c moonring.Configuration
+---@return string[]
+function dataset_names.on_hub(c)
+  if c.dataset_dir == "ONLINE" then return c.dataset or {} end
+  local ok, info = pcall(function() return (described(hub_datasets.dir(c))) end)
+  local urls = {}
+  for _, name in ipairs(c.dataset or {}) do
+    local entry = ok and info and info[name]
+    local url = type(entry) == "table" and entry.hf_hub_url
+    if type(url) == "string" then urls[#urls + 1] = url end
+  end
+  return urls
+end
+
 return dataset_names

@@ -1,6 +1,8 @@
---- Writes README.md of a trained model, the model card that model hubs show. Its keys and headings
--- are those of Transformers' Trainer, which other tools expect.
+--- Writes README.md of a trained model, the model card that model hubs show. Its headings and lists
+-- are those of Transformers' Trainer, which other tools expect; the report of the data, completions
+-- and adapters are in addition.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
+local card_metadata = require "moonring.report.card_metadata"
 local optimizers = require "moonring.choices.optimizers"
 local system = require "moonring.native.system"
 
@@ -36,25 +38,6 @@ local function rounded(value)
     ".0")) or tostring(value)
 end
 
-local function front_matter(c, name)
-  local adapted = adapter_kinds.has(c)
-  local lines = { "---", "library_name: " .. (adapted and "peft" or "transformers"),
-    "license: other",
-    "base_model: " .. system.json_encode(c.model_name_or_path), "tags:" }
-  if adapted then
-    lines[#lines + 1] = "- " .. system.json_encode("base_model:adapter:" .. c.model_name_or_path)
-  end
-  for _, tag in ipairs { "moonring", c.finetuning_type, c.stage, "generated_from_trainer" } do
-    lines[#lines + 1] = "- " .. tag
-  end
-  if adapted then lines[#lines + 1] = "pipeline_tag: text-generation" end
-  for _, line in ipairs { "model-index:", "- name: " .. system.json_encode(name), "  results: []",
-    "---" } do
-    lines[#lines + 1] = line
-  end
-  return table.concat(lines, "\n")
-end
-
 -- A text about the adapters that must be merged into the base model before this adapter is used.
 local function after_others(c, name)
   local first = {}
@@ -70,32 +53,51 @@ local function after_others(c, name)
     table.concat(listed, "\n"), table.concat(first, ","), name)
 end
 
+-- A number of a type that Python shows with a fraction: 3 -> "3.0".
+local function fraction(value)
+  local text = tostring(value)
+  return text:find "^%-?%d+$" and text .. ".0" or text
+end
+
+-- In the Trainer's words for AdamW, which other tools look for.
+local function optimizer(c)
+  local words, args = optimizers.words(c), c.optim_args
+  if words:find "^adam" then
+    return "Use " .. words .. " and optimizer_args=" .. (args or "No additional optimizer arguments")
+  end
+  return args and words .. " with " .. args or words
+end
+
+-- The Trainer omits a batch size over all ranks that is the one of a rank.
 local function hyperparameters(c, dp, examples_per_step)
-  local rows = {
-    { "learning_rate", c.learning_rate }, { "train_batch_size", c.per_device_train_batch_size },
-      { "eval_batch_size", c.per_device_eval_batch_size }, { "seed", c.seed },
-    { "num_devices", dp * c.sequence_parallel_size },
-      { "sequence_parallel_size", c.sequence_parallel_size },
-      { "gradient_accumulation_steps", c.gradient_accumulation_steps },
-    { "total_train_batch_size", examples_per_step },
-      { "total_eval_batch_size", c.per_device_eval_batch_size * dp },
-    { "optimizer", optimizers.words(c) },
-      { "lr_scheduler_type", c.lr_scheduler_type },
-  }
-  local function also(name, value) rows[#rows + 1] = { name, value } end
-  if c.warmup_steps > 0 then
-    also("lr_scheduler_warmup_steps", c.warmup_steps)
-  elseif c.warmup_ratio > 0 then
-    also("lr_scheduler_warmup_ratio", c.warmup_ratio)
+  local lines, train = {}, c.per_device_train_batch_size
+  local eval, ranks = c.per_device_eval_batch_size, dp * c.sequence_parallel_size
+  local function add(name, value) lines[#lines + 1] = ("- %s: %s"):format(name, value) end
+  local function add_if(holds, name, value)
+    if holds then add(name, value) end
   end
+  add("learning_rate", fraction(c.learning_rate))
+  add("train_batch_size", train)
+  add("eval_batch_size", eval)
+  add("seed", c.seed)
+  add_if(ranks > 1, "distributed_type", c.use_cpu and "multi-CPU" or "multi-GPU")
+  add_if(ranks > 1, "num_devices", ranks)
+  add_if(c.sequence_parallel_size > 1, "sequence_parallel_size", c.sequence_parallel_size)
+  add_if(c.gradient_accumulation_steps > 1, "gradient_accumulation_steps",
+    c.gradient_accumulation_steps)
+  add_if(examples_per_step ~= train, "total_train_batch_size", examples_per_step)
+  add_if(dp > 1, "total_eval_batch_size", eval * dp)
+  add("optimizer", optimizer(c))
+  add("lr_scheduler_type", c.lr_scheduler_type)
+  add_if(c.warmup_ratio > 0 and c.warmup_steps == 0, "lr_scheduler_warmup_ratio", c.warmup_ratio)
+  add_if(c.warmup_steps > 0, "lr_scheduler_warmup_steps", c.warmup_steps)
   if c.max_steps > 0 then
-    also("training_steps", c.max_steps)
+    add("training_steps", c.max_steps)
   else
-    also("num_epochs", c.num_train_epochs)
+    add("num_epochs", fraction(c.num_train_epochs))
   end
-  if c.label_smoothing_factor > 0 then also("label_smoothing_factor", c.label_smoothing_factor) end
-  local lines = {}
-  for i, row in ipairs(rows) do lines[i] = ("- %s: %s"):format(row[1], row[2]) end
+  add_if(c.fp16, "mixed_precision_training", "Native AMP")
+  add_if(c.label_smoothing_factor > 0, "label_smoothing_factor", c.label_smoothing_factor)
   return table.concat(lines, "\n")
 end
 
@@ -150,21 +152,40 @@ function model_card.generated(completions)
   return table.concat(lines, "\n")
 end
 
+local COMMENT = "<!-- Written by Moonring from what it knows of the run. Complete it, then remove this "
+  .. "comment. -->"
+local MORE = "More information needed"
+
+-- The first sentences: "the a, the b and the c datasets".
+local function introduction(c)
+  local names, from = {}, c.model_name_or_path
+  for i, name in ipairs(c.dataset or {}) do names[i] = "the " .. name end
+  local last = table.remove(names)
+  local data = last and (#names > 0 and table.concat(names, ", ") .. " and " or "") .. last
+    .. (#names > 0 and " datasets" or " dataset") or c.data_source or "data of a script's own"
+  local begins = c.train_from_scratch and "This model was trained from scratch, with the shape of "
+    or "This model is a fine-tuned version of "
+  return ("%s%s on %s (stage %s, finetuning_type %s)."):format(begins, from, data, c.stage,
+    c.finetuning_type)
+end
+
 --- The model card, including the metadata block read by model hubs.
 ---@param c moonring.Configuration
 ---@param run moonring.CardRun
 ---@return string
 function model_card.text(c, run)
   local name = c.output_dir:match "([^/]+)/*$" or c.output_dir
-  local parts = { front_matter(c, name), "# " .. name,
-    ("%s, trained by Moonring: stage %s, finetuning_type %s, on %s."):format(c.model_name_or_path,
-      c.stage, c.finetuning_type,
-      c.dataset and table.concat(c.dataset, ", ") or c.data_source or "data of a script's own") }
+  local parts = { card_metadata.text(c, name, run.last), COMMENT, "# " .. name, introduction(c) }
   local function say(text) parts[#parts + 1] = text end
   say(after_others(c, c.output_dir))
-  if run.last then say("On the evaluation set:\n\n" .. achieved(run.last)) end
+  if run.last then
+    say("It achieves the following results on the evaluation set:\n" .. achieved(run.last))
+  end
+  say("## Model description\n\n" .. MORE)
+  say("## Intended uses & limitations\n\n" .. MORE)
   say("## Training and evaluation data\n\n```\n" .. run.report:gsub("%s+$", "") .. "\n```")
   say("## Training procedure\n\n### Training hyperparameters\n\n"
+    .. "The following hyperparameters were used during training:\n"
     .. hyperparameters(c, run.dp, run.examples_per_step))
   if #run.evaluations > 0 then say("### Training results\n\n" .. results(run.evaluations)) end
   if run.completions then

@@ -39,6 +39,13 @@ local function examples(dataset, tokenizer)
   return texts
 end
 
+--- The name of the run: run_name, or that of output_dir.
+---@param c moonring.Configuration
+---@return string
+function tracked_facts.name(c)
+  return c.run_name or c.output_dir:match "([^/]+)/*$" or c.output_dir
+end
+
 --- Collects the facts. For a stream they contain no examples.
 ---@param c moonring.Configuration
 ---@param parts moonring.JournalParts
@@ -46,7 +53,7 @@ end
 function tracked_facts.of(c, parts)
   local is_stream = c.streaming or not parts.tokenizer
   return {
-    name = c.run_name or c.output_dir:match "([^/]+)/*$" or c.output_dir,
+    name = tracked_facts.name(c),
     configuration = configuration(c),
     model_config = parts.checkpoint:companion "config.json",
     lengths = not is_stream and parts.dataset:document_lengths() or nil,

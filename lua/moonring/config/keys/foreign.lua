@@ -99,7 +99,7 @@ section("Images, video and sound", {
     only = "finetuning_type freeze selects the trainable layers" },
 })
 
-section("Hubs and loggers", {
+section("Hubs and trackers", {
   { ignored = "nothing is downloaded from that hub",
     meaning = "for a hub",
     { "ms_hub_token", "string", null, secret = true },
@@ -122,22 +122,9 @@ section("Hubs and loggers", {
   },
   { "export_hub_model_id", "string", null, "upload the exported model",
     ignored = "nothing is sent to a hub: `hf upload ORG/NAME export_dir` does it afterwards" },
-  { "use_swanlab", "bool", false, "SwanLab's logger",
-    ignored = "nothing is sent to SwanLab: trainer_log.jsonl has every line, and report_to "
-      .. "selects other targets (docs/watching.md)" },
-  { ignored = "there is no such logger",
-    part_of = "use_swanlab", meaning = "of use_swanlab",
-    { "swanlab_project", "string", "llamafactory" },
-    { "swanlab_workspace", "string", null },
-    { "swanlab_run_name", "string", null },
-    { "swanlab_mode", "string", "cloud" },
-    { "swanlab_api_key", "string", null, secret = true },
-    { "swanlab_logdir", "string", null },
-    { "swanlab_lark_webhook_url", "string", null, secret = true },
-    { "swanlab_lark_secret", "string", null, secret = true },
-  },
-  { ignored = "trainer_log.jsonl has it all",
-    meaning = "of a logger",
+  { ignored = "it acts with trackio alone, which is not supported; wandb reads WANDB_PROJECT, "
+      .. "mlflow MLFLOW_EXPERIMENT_NAME",
+    meaning = "of report_to: trackio",
     { "project", "string", "huggingface" },
     { "trackio_space_id", "string", "trackio" },
   },

@@ -31,7 +31,7 @@
 local keys = {}
 
 for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optimization",
-  "optimizers", "run", "foreign" } do
+  "optimizers", "run", "trackers", "foreign" } do
   for _, section in ipairs(require("moonring.config.keys." .. file)) do
     for _, row in ipairs(section.rows) do row.resume = row.resume or section.resume end
     keys[#keys + 1] = { title = section.title, rows = section.rows }

@@ -48,20 +48,9 @@ return {
       .. "(mfu_causal). Absent: the vendor's figure for known GPUs, in bf16; on a CPU the log has "
       .. "no mfu",
       least = 1e-6, machine = true },
-    { "logging_dir", "string", null, "the folder for report_to; absent: output_dir/runs/DATE_HOST. "
-      .. "trainer_log.jsonl is in output_dir", of = "report_to" },
     { "logging_strategy", "string", "steps", "when a line is logged: every logging_steps, at the "
       .. "end of each epoch and of the run, or never", choices = { "steps", "epoch", "no" },
       spellings = NEVER },
-    { "report_to", "list", "none", "where metrics are written in addition to trainer_log.jsonl: "
-      .. "tensorboard (event files), jsonl (records.jsonl), command (report_command's program), a "
-      .. "list of these, all (the first two, and command if report_command is set), or none. "
-      .. "Loggers of Transformers that are not built in (wandb, mlflow, swanlab, ...) are skipped "
-      .. "with a message", nullable = true },
-    { "report_command", "any", null, "report_to: command: a program with its arguments, as a list "
-      .. "or a shell command line, that receives each line of the log as JSON on stdin" },
-    { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own",
-      of = "report_to" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
     { "report_html", "bool", true, "maintain report.html in output_dir, a self-contained page with "
       .. "curves, memory, times, layouts, samples and configuration. It is written at evaluations, "

@@ -5,19 +5,16 @@
 --   numbers(step, by_name)            a log line, under the names of the Trainer's callbacks
 --   text(step, tag, text)             a text, such as a model's answer
 --   lengths(tag, list)                lengths of documents
---   finish(step)                      the run has ended without an error
+--   finish(step, state, reason)       the run has ended: finished, stopped or failed
 --   notes()                           returns lines for the terminal
 --
 -- A failing tracker does not affect the run; its error is logged once. On rank 0.
-local config = require "moonring.config"
+local choice = require "moonring.report.trackers.choice"
 local errors = require "moonring.base.errors"
-local lines = require "moonring.report.trackers.lines"
-local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
-local tensorboard = require "moonring.report.trackers.tensorboard"
 
 ---@class moonring.trackers
-local trackers = {}
+local trackers = { check = choice.check }
 
 ---@class moonring.TrackerFacts
 ---@field name string of the run
@@ -37,74 +34,6 @@ local trackers = {}
 ---@field open table[] { name, tracker, failed }
 local Trackers = {}
 Trackers.__index = Trackers
-
--- The trackers, in the order in which they are opened.
-local OPEN = {
-  { "tensorboard", tensorboard.open },
-  { "jsonl", lines.open_file },
-  { "command", lines.open_program },
-}
-
--- Trackers that Transformers or LLaMA-Factory know, but that are not built in here.
-local ELSEWHERE = {}
-for _, name in ipairs { "azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive",
-  "flyte", "mlflow", "neptune", "swanlab", "trackio", "wandb" } do
-  ELSEWHERE[name] = true
-end
-
--- YAML 1.1 reads a plain `no` as false.
-local NOBODY = { none = true, no = true, off = true, ["false"] = true, null = true, [""] = true }
-
--- The set of trackers that a configuration asks for, and the list of those among them that are not
--- built in.
-local function wanted(c)
-  local asked, set, elsewhere = c.report_to, {}, {}
-  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    if name == "all" then
-      set.tensorboard, set.jsonl = true, true
-      set.command = set.command or c.report_command ~= nil
-    elseif ELSEWHERE[name:lower()] then
-      elsewhere[#elsewhere + 1] = name
-    elseif not NOBODY[name:lower()] then
-      set[name] = true
-    end
-  end
-  return set, elsewhere
-end
-
--- Adds a note about trackers that are not built in.
-local function note_elsewhere(c, names)
-  if #names == 0 then return end
-  c.notes[#c.notes + 1] = ("report_to: nothing is sent to %s, since no such logger is built in: "
-    .. "trainer_log.jsonl has every line; report_to: tensorboard writes files that most trackers "
-    .. "read, and report_to: command hands each line to a program of yours (report_command)")
-    :format(table.concat(names, ", "))
-end
-
---- Refuses unknown trackers. Adds a note for trackers of Transformers that are not built in.
----@param c moonring.Configuration
-function trackers.check(c)
-  local known = { "none", "all" }
-  for _, row in ipairs(OPEN) do known[#known + 1] = row[1] end
-  local is_known = {}
-  for _, name in ipairs(known) do is_known[name] = true end
-  local set, elsewhere = wanted(c)
-  note_elsewhere(c, elsewhere)
-  local near = { unpack(known) }
-  for name in pairs(ELSEWHERE) do near[#near + 1] = name end
-  table.sort(near)
-  for name in pairs(set) do
-    if not is_known[name] then
-      config.fail("report_to: expected ", table.concat(known, ", "), " or a list of them, got '",
-        name, "'", system.did_you_mean(name, near))
-    end
-  end
-  if not set.command then return end
-  lines.command(c)
-  if sandbox.is_confined() then
-    errors.raise("PERMISSION_DENIED", "report_to: command: --sandbox: a report starts no program")
-  end
-end
 
 -- The default folder, named as by the Trainer: Nov26_10-13-19_HOST.
 local function default_folder()
@@ -140,20 +69,18 @@ end
 ---@param given moonring.TrackerOptions
 ---@return moonring.Trackers?
 function trackers.open(c, given)
-  local asked = wanted(c)
-  if next(asked) == nil then return nil end
+  local asked = choice.of(c)
+  if #asked == 0 then return nil end
   local folder = given.folder or default_folder()
   local self = setmetatable({ folder = folder, say = given.say, open = {} }, Trackers)
   local path = c.logging_dir or c.output_dir .. "/" .. folder
-  for _, row in ipairs(OPEN) do
-    if asked[row[1]] then
-      local ok, tracker = pcall(row[2], c, path, given.first_step)
-      if ok then
-        self.open[#self.open + 1] = { name = row[1], tracker = tracker }
-      else
-        given.say(("report_to: %s: %s; training continues without it"):format(row[1],
-          errors.words(tracker)))
-      end
+  for _, row in ipairs(asked) do
+    local ok, tracker = pcall(row.open, c, path, given.first_step)
+    if ok then
+      self.open[#self.open + 1] = { name = row.name, tracker = tracker }
+    else
+      given.say(("report_to: %s: %s; training continues without it"):format(row.name,
+        errors.words(tracker)))
     end
   end
   return self
@@ -213,7 +140,16 @@ end
 ---@param text string
 function Trackers:text(step, tag, text) tell(self, "text", step, tag, text) end
 
---- Reports the end of a run, with the metrics that the Trainer logs then.
+-- Ends all trackers.
+local function close(self, ...)
+  tell(self, "finish", ...)
+  for _, each in ipairs(self.open) do
+    if each.tracker.close then each.tracker.close() end
+  end
+  self.open = {}
+end
+
+--- Reports the end of a finished run, with the metrics that the Trainer logs then.
 ---@param step integer
 ---@param results table<string, number> train_results.json
 function Trackers:finish(step, results)
@@ -222,11 +158,13 @@ function Trackers:finish(step, results)
     if type(value) == "number" then named["train/" .. name] = value end
   end
   tell(self, "numbers", step, named)
-  tell(self, "finish", step)
-  for _, each in ipairs(self.open) do
-    if each.tracker.close then each.tracker.close() end
-  end
-  self.open = {}
+  close(self, step, "finished")
 end
+
+--- Reports the end of a run that has not finished.
+---@param step integer
+---@param state "stopped" | "failed"
+---@param reason string the signal, or the error
+function Trackers:stop(step, state, reason) close(self, step, state, reason) end
 
 return trackers

@@ -1,12 +1,15 @@
---- The values jsonl and command of the key report_to. Both get the same JSON lines: jsonl writes
--- them to a file, command sends them to a program's stdin:
+--- The values jsonl and command of the key report_to, and the programs of adapters.lua. All get the
+-- same JSON lines: jsonl writes them to a file, the others send them to a program's stdin:
 --
 --   {"event": "begin", "step": 0, "time": 1764151999, "name": .., "configuration": {KEY: ..}}
 --   {"event": "resume", "step": 40, ..}       instead of "begin", in a resumed run
 --   {"event": "numbers", "step": 10, "time": .., "numbers": {"train/loss": 1.8, ..}}
 --   {"event": "lengths", .., "tag": "data/document_lengths", "lengths": [..]}
 --   {"event": "text", .., "tag": "sample/before", "text": ".."}
---   {"event": "end", "step": 300, "time": ..}
+--   {"event": "end", "step": 300, "time": .., "state": "finished"}
+--
+-- The state of an end is finished, stopped (by a signal, which is the field reason) or failed (with
+-- the error as reason). A run that ends without this line, such as a killed one, closes stdin.
 local config = require "moonring.config"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
@@ -31,7 +34,9 @@ local function tracker_of(write)
     numbers = function(step, by_name) event("numbers", step, { numbers = by_name }) end,
     text = function(step, tag, text) event("text", step, { tag = tag, text = text }) end,
     lengths = function(tag, list) event("lengths", 0, { tag = tag, lengths = list }) end,
-    finish = function(step) event("end", step, {}) end,
+    finish = function(step, state, reason)
+      event("end", step, { state = state, reason = reason })
+    end,
   }
 end
 
@@ -71,23 +76,32 @@ function lines.command(c)
   return command
 end
 
---- Makes a tracker that sends lines to a program until the run ends.
+--- Makes a tracker that sends lines to a program that was started.
+---@param program moonring.LineProgram
+---@param first_step integer
+---@param patience { finished: number, stopped: number } seconds for its end, by the run's state
+---@return table tracker
+function lines.to_program(program, first_step, patience)
+  local tracker = tracker_of(function(line) program:send(line) end)
+  local finish = tracker.finish
+  function tracker.finish(step, state, reason)
+    finish(step, state, reason)
+    program:finish(patience[state] or patience.stopped)
+  end
+  function tracker.notes() return program:notes() end
+  function tracker.close() program:close() end
+  if first_step > 0 then tracker.resume(first_step) end
+  return tracker
+end
+
+--- Starts the program of report_command, and sends lines to it until the run ends.
 ---@param c moonring.Configuration
 ---@param _ string
 ---@param first_step integer
 ---@return table tracker
 function lines.open_program(c, _, first_step)
   local program = trainer.line_program(lines.command(c))
-  local tracker = tracker_of(function(line) program:send(line) end)
-  local finish = tracker.finish
-  function tracker.finish(step)
-    finish(step)
-    program:finish()
-  end
-  function tracker.notes() return program:notes() end
-  function tracker.close() program:close() end
-  if first_step > 0 then tracker.resume(first_step) end
-  return tracker
+  return lines.to_program(program, first_step, { finished = 30, stopped = 10 })
 end
 
 return lines

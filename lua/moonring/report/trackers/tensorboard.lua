@@ -31,7 +31,9 @@ function tensorboard.open(_, folder, first_step)
   function tracker.numbers(step, by_name) file:scalars(step, by_name) end
   function tracker.text(step, tag, text) file:text(step, tag, text) end
   function tracker.lengths(tag, list) file:histogram(0, tag, list) end
-  function tracker.finish(step) file:finish(step) end
+  function tracker.finish(step, state)
+    if state == "finished" then file:finish(step) end
+  end
   return tracker
 end
 
