@@ -633,21 +633,9 @@
 --- counted in full (mfu) or halved (mfu_causal). Absent: the vendor's figure for known GPUs, in
 --- bf16; on a CPU the log has no mfu
 ---@field peak_tflops? number
---- the folder for report_to; absent: output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir
----@field logging_dir? string
 --- when a line is logged: every logging_steps, at the end of each epoch and of the run, or never;
 --- default steps
 ---@field logging_strategy "steps" | "epoch" | "no"
---- where metrics are written in addition to trainer_log.jsonl: tensorboard (event files), jsonl
---- (records.jsonl), command (report_command's program), a list of these, all (the first two, and
---- command if report_command is set), or none. Loggers of Transformers that are not built in
---- (wandb, mlflow, swanlab, ...) are skipped with a message; default none
----@field report_to string[]
---- report_to: command: a program with its arguments, as a list or a shell command line, that
---- receives each line of the log as JSON on stdin
----@field report_command? table | string
---- the run's name for report_to; absent: output_dir's own
----@field run_name? string
 --- draw training_loss.png; default false
 ---@field plot_loss boolean
 --- maintain report.html in output_dir, a self-contained page with curves, memory, times, layouts,
@@ -751,3 +739,33 @@
 ---@field eval_num_beams? integer
 --- another name of eval_num_beams
 ---@field generation_num_beams? integer
+--- where metrics are written in addition to trainer_log.jsonl: tensorboard (event files), jsonl
+--- (records.jsonl), wandb, mlflow, swanlab (by their Python packages), command (report_command's
+--- program), a list of these, all (the first two, and command if report_command is set), or none.
+--- Other trackers of Transformers (comet_ml, clearml, ...) are skipped with a message; default none
+---@field report_to string[]
+--- report_to: command: a program with its arguments, as a list or a shell command line, that
+--- receives each line of the log as JSON on stdin
+---@field report_command? table | string
+--- the run's name for report_to; absent: output_dir's own
+---@field run_name? string
+--- the folder for report_to; absent: output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir
+---@field logging_dir? string
+--- the same as swanlab in report_to, in addition to the others; default false
+---@field use_swanlab boolean
+--- its project; absent: SWANLAB_PROJ_NAME or SWANLAB_PROJECT, if one is set; default llamafactory
+---@field swanlab_project string
+--- its workspace
+---@field swanlab_workspace? string
+--- the run's name there; absent: run_name
+---@field swanlab_run_name? string
+--- where its files go; absent: SWANLAB_MODE, if it is set; default cloud
+---@field swanlab_mode "cloud" | "local" | "online" | "offline" | "disabled"
+--- its API key; absent: SWANLAB_API_KEY, or the one that `swanlab login` keeps
+---@field swanlab_api_key? string
+--- the folder of its files; absent: SWANLAB_LOG_DIR or swanlog
+---@field swanlab_logdir? string
+--- a webhook of Lark that it tells of the run's end
+---@field swanlab_lark_webhook_url? string
+--- the secret of that webhook
+---@field swanlab_lark_secret? string

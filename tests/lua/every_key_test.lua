@@ -64,7 +64,7 @@ local function off_gate(row)
   if type(row.of) ~= "table" then return row.of .. "=" .. tostring(rows[row.of][3]) end
   local on = {}
   for i = 2, #row.of do on[row.of[i]] = true end
-  for _, choice in ipairs(rows[row.of[1]].choices) do
+  for _, choice in ipairs(rows[row.of[1]].choices or { rows[row.of[1]][3] }) do
     if not on[choice] then return row.of[1] .. "=" .. choice end
   end
 end

@@ -4,7 +4,8 @@
 --   context  keys and values of both runs, beside those of the key's row (stages, of, finetuning)
 --   way      "train" (default), "plan" or "export"
 --   refused  words of the refusal that is the effect
---   test     the source, beside this file, of the test of an effect that takes several machines
+--   test     the source, beside this file, of the test of an effect that takes several machines or
+--            a program
 --   fails    whether either run may be refused: the refusals are compared like the rest
 local system = require "moonring.native.system"
 
@@ -193,6 +194,15 @@ cases.of = {
   report_to = { "tensorboard" },
   report_command = { "cat > out/told", "report_to=command report_command=cat" },
   run_name = { nil, "report_to=jsonl" },
+  use_swanlab = { nil, test = "trackers_test.cc" },
+  swanlab_project = { nil, test = "trackers_test.cc" },
+  swanlab_workspace = { nil, test = "trackers_test.cc" },
+  swanlab_run_name = { nil, test = "trackers_test.cc" },
+  swanlab_mode = { nil, test = "trackers_test.cc" },
+  swanlab_api_key = { nil, test = "trackers_test.cc" },
+  swanlab_logdir = { nil, test = "trackers_test.cc" },
+  swanlab_lark_webhook_url = { nil, test = "trackers_test.cc" },
+  swanlab_lark_secret = { nil, test = "trackers_test.cc" },
   trace = { "1" },
   save_strategy = { "steps", "save_steps=1" },
   save_steps = { "1", "save_steps=2" },

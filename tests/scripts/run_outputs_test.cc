@@ -101,6 +101,7 @@ TEST_F(RunOutputsTest, TrackersHaveTheNumbersOfTheLog) {
   EXPECT_EQ(numbers[7]["numbers"]["train/train_loss"],
             ReadJson(Path("out/train_results.json"))["train_loss"]);
   EXPECT_EQ(records.back()["event"], "end");
+  EXPECT_EQ(records.back()["state"], "finished");
   for (const char* name :
        {"_hparams_/session_start_info", "_hparams_/session_end_info", "data/document_lengths",
         "data/example_1/text_summary", "sample/before/text_summary", "args/text_summary"})
@@ -177,11 +178,11 @@ TEST_F(RunOutputsTest, WhatFailsStopsNoRun) {
                                 HasSubstr("report_to: jsonl: "), HasSubstr("file/logs")));
 }
 
-TEST_F(RunOutputsTest, MissingLoggersAreReported) {
+TEST_F(RunOutputsTest, TrackersThatAreNotSupportedAreReported) {
   const CommandResult result =
-      Train("told", {"report_to=wandb,jsonl", "max_steps=1", "push_to_hub=true"});
+      Train("told", {"report_to=comet_ml,jsonl", "max_steps=1", "push_to_hub=true"});
   EXPECT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("report_to: nothing is sent to wandb,"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("report_to: nothing is sent to comet_ml,"),
                                 HasSubstr("report_command"), HasSubstr("tensorboard"),
                                 HasSubstr("push_to_hub: no effect: nothing is sent")));
 }

@@ -17,7 +17,7 @@ local INSTRUCTIONS = { "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnn
 
 -- Environment variables that Moonring and its libraries read: beginnings of names, and names.
 local BEGINNINGS = { "MOONRING_", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH_", "TORCHELASTIC_",
-  "PYTORCH_", "CUDA_", "NCCL_", "GLOO_", "HF_", "TCMALLOC_" }
+  "PYTORCH_", "CUDA_", "NCCL_", "GLOO_", "HF_", "TCMALLOC_", "WANDB_", "MLFLOW_", "SWANLAB_" }
 local NAMES = {}
 for _, name in ipairs { "ALLOW_EXTRA_ARGS", "ALL_PROXY", "ATEN_CPU_CAPABILITY", "CURL_CA_BUNDLE",
   "GROUP_RANK", "HTTPS_PROXY", "HTTP_PROXY", "HUGGINGFACE_HUB_CACHE", "HUGGING_FACE_HUB_TOKEN",

@@ -40,18 +40,24 @@ local function idle(row, values)
 end
 
 -- Adds a note for each key that is set but has no effect. If such a key only configures another key
--- that also has no effect, the note of the other key is enough.
+-- that also has no effect, the note of the other key is enough; if that one is not set, all such
+-- keys have one note.
 local function idle_notes(names, values, found, notes)
-  local rows = key_values.rows()
+  local rows, parts = key_values.rows(), {}
   local function changed(name) return not same(values[name], rows[name][3]) end
   for _, name in ipairs(names) do
     local row = rows[name]
     local owner = row.part_of and found.values[row.part_of] ~= nil and changed(row.part_of)
     local why = changed(name) and not owner and idle(row, values)
-    if why then
+    local of_same = why and row.part_of and parts[row.part_of]
+    if of_same then
+      of_same.names = of_same.names .. ", " .. name
+      notes[of_same.place] = ("%s: no effect: %s"):format(of_same.names, why)
+    elseif why then
       local got = row.secret and "" or (" (got %s)"):format(found.written[name]
         or show(found.values[name]))
       notes[#notes + 1] = ("%s: no effect: %s%s"):format(name, why, got)
+      if row.part_of then parts[row.part_of] = { names = name, place = #notes } end
     end
   end
 end

@@ -63,7 +63,7 @@ end
 local function optimizer(c)
   local words, args = optimizers.words(c), c.optim_args
   if words:find "^adam" then
-    return "Use " .. words .. " and optimizer_args=" .. (args or "No additional optimizer arguments")
+    return ("Use %s and optimizer_args=%s"):format(words, args or "No additional optimizer arguments")
   end
   return args and words .. " with " .. args or words
 end
@@ -152,8 +152,8 @@ function model_card.generated(completions)
   return table.concat(lines, "\n")
 end
 
-local COMMENT = "<!-- Written by Moonring from what it knows of the run. Complete it, then remove this "
-  .. "comment. -->"
+local COMMENT = "<!-- Written by Moonring from what it knows of the run. Complete it, then remove "
+  .. "this comment. -->"
 local MORE = "More information needed"
 
 -- The first sentences: "the a, the b and the c datasets".

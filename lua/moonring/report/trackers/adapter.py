@@ -120,8 +120,8 @@ def main() -> None:
     try:
         if lacks(name):
             say(
-                f"{sys.executable} has no package {name}: `pip install {TRIED[name]}` there, or set "
-                "MOONRING_PYTHON to a Python that has it; training continues without it"
+                f"{sys.executable} has no package {name}: `pip install {TRIED[name]}` there, or "
+                "set MOONRING_PYTHON to a Python that has it; training continues without it"
             )
         else:
             serve(name)

@@ -1,5 +1,5 @@
---- The values wandb, mlflow and swanlab of the key report_to: programs in Python (adapter.py), which
--- get the events of lines.lua on stdin and use the tracker's own package.
+--- The values wandb, mlflow and swanlab of the key report_to: a program in Python (adapter.py) gets
+-- the events of lines.lua on stdin, and uses the tracker's own package.
 local errors = require "moonring.base.errors"
 local lines = require "moonring.report.trackers.lines"
 local system = require "moonring.native.system"

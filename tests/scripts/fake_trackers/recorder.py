@@ -1,0 +1,28 @@
+"""What the packages in this folder record: they stand in for wandb, mlflow and swanlab, which a test
+cannot install. tests/peers/trackers_read.py tries the real ones.
+
+Each call is a line of JSON in the file $RECORDED.PACKAGE: [function, arguments, named arguments].
+$FAULT, such as "wandb log 2 raise" or "wandb log 2 exit": every call of that function from the
+second one on fails, or the second one ends the process.
+"""
+
+import json
+import os
+
+_calls = {}
+
+
+def recorder(package):
+    def record(function, *arguments, **named):
+        line = json.dumps([function, arguments, named], default=vars) + "\n"
+        file = os.open(f"{os.environ['RECORDED']}.{package}", os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+        os.write(file, line.encode())
+        os.close(file)
+        count = _calls[function] = _calls.get(function, 0) + 1
+        wanted = os.environ.get("FAULT", "").split()
+        if wanted[:2] == [package, function] and count >= int(wanted[2]):
+            if wanted[3] == "exit":
+                os._exit(3)
+            raise RuntimeError("no network\nat all")
+
+    return record
