@@ -765,7 +765,7 @@
 ---@field swanlab_api_key? string
 --- the folder of its files; absent: SWANLAB_LOG_DIR or swanlog
 ---@field swanlab_logdir? string
---- a webhook of Lark that it tells of the run's end
+--- a webhook of Lark that gets a message at the run's end
 ---@field swanlab_lark_webhook_url? string
 --- the secret of that webhook
 ---@field swanlab_lark_secret? string

@@ -67,7 +67,7 @@ local KINDS = {
   { { "push_to_hub: True", "hub_model_id: a/b", "hub_strategy: end", "hub_token: SECRET",
     "hub_private_repo: true" }, {}, { "push_to_hub: no effect: nothing is sent to a hub" } },
   { { "hub_token: SECRET", "hub_model_id: a/b", "push_to_hub_model_id: b" }, {},
-    { "hub_model_id, hub_token, push_to_hub_model_id: no effect: it acts with push_to_hub alone" } },
+    { "hub_model_id, hub_token, push_to_hub_model_id: no effect: it acts with push_to_hub" } },
   { { "hub_token: SECRET" }, {}, { "hub_token: no effect: it acts with push_to_hub alone" } },
   { { "export_hub_model_id: a/b" }, {}, { "export_hub_model_id: no effect: nothing is sent" } },
   { { "logging_steps: 0.5" }, { logging_steps = "0.5" }, {} },

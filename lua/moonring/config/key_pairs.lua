@@ -61,8 +61,8 @@ local function optimizer_options(c)
   c.optim_args = table.concat(pairs_of, ", ")
 end
 
---- Merges keys that add to others, before notes about keys without effect: use_swanlab is swanlab in
---- report_to.
+--- Merges keys that add to others, before notes about keys without effect: use_swanlab adds swanlab
+--- to report_to.
 ---@param values table<string, any> of all keys
 function key_pairs.merge(values)
   if not values.use_swanlab then return end

@@ -63,7 +63,8 @@ end
 local function optimizer(c)
   local words, args = optimizers.words(c), c.optim_args
   if words:find "^adam" then
-    return ("Use %s and optimizer_args=%s"):format(words, args or "No additional optimizer arguments")
+    return "Use " .. words .. " and optimizer_args="
+      .. (args or "No additional optimizer arguments")
   end
   return args and words .. " with " .. args or words
 end

@@ -1,5 +1,5 @@
-"""What the packages in this folder record: they stand in for wandb, mlflow and swanlab, which a test
-cannot install. tests/peers/trackers_read.py tries the real ones.
+"""What the packages in this folder record: they stand in for wandb, mlflow and swanlab, which a
+test cannot install. tests/peers/trackers_read.py tries the real ones.
 
 Each call is a line of JSON in the file $RECORDED.PACKAGE: [function, arguments, named arguments].
 $FAULT, such as "wandb log 2 raise" or "wandb log 2 exit": every call of that function from the
@@ -15,7 +15,8 @@ _calls = {}
 def recorder(package):
     def record(function, *arguments, **named):
         line = json.dumps([function, arguments, named], default=vars) + "\n"
-        file = os.open(f"{os.environ['RECORDED']}.{package}", os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+        path = f"{os.environ['RECORDED']}.{package}"
+        file = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
         os.write(file, line.encode())
         os.close(file)
         count = _calls[function] = _calls.get(function, 0) + 1

@@ -6,10 +6,10 @@ local SWANLAB = { "report_to", "swanlab" }
 return {
   { title = "Trackers", resume = "free", rows = {
     { "report_to", "list", "none", "where metrics are written in addition to trainer_log.jsonl: "
-      .. "tensorboard (event files), jsonl (records.jsonl), wandb, mlflow, swanlab (by their Python "
-      .. "packages), command (report_command's program), a list of these, all (the first two, and "
-      .. "command if report_command is set), or none. Other trackers of Transformers (comet_ml, "
-      .. "clearml, ...) are skipped with a message", nullable = true },
+      .. "tensorboard (event files), jsonl (records.jsonl), wandb, mlflow, swanlab (by their "
+      .. "Python packages), command (report_command's program), a list of these, all (the first "
+      .. "two, and command if report_command is set), or none. Other trackers of Transformers "
+      .. "(comet_ml, clearml, ...) are skipped with a message", nullable = true },
     { "report_command", "any", null, "report_to: command: a program with its arguments, as a list "
       .. "or a shell command line, that receives each line of the log as JSON on stdin" },
     { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own",
@@ -27,8 +27,8 @@ return {
       .. "`swanlab login` keeps", secret = true, of = SWANLAB },
     { "swanlab_logdir", "string", null, "the folder of its files; absent: SWANLAB_LOG_DIR or "
       .. "swanlog", of = SWANLAB },
-    { "swanlab_lark_webhook_url", "string", null, "a webhook of Lark that it tells of the run's "
-      .. "end", secret = true, of = SWANLAB },
+    { "swanlab_lark_webhook_url", "string", null, "a webhook of Lark that gets a message at the "
+      .. "run's end", secret = true, of = SWANLAB },
     { "swanlab_lark_secret", "string", null, "the secret of that webhook", secret = true,
       of = SWANLAB },
   } },
