@@ -2,6 +2,7 @@
 // best checkpoint is chosen, and training stops early or at non-finite numbers.
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -295,6 +296,26 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   EXPECT_THAT(card, ::testing::StartsWith(
                         "---\nlibrary_name: transformers\nlicense: other\nbase_model: \"" + home +
                         "/model\"\ntags:\n- moonring\n- full\n"));
+  std::vector<std::string> headings;
+  std::istringstream card_lines(card);
+  for (std::string line; std::getline(card_lines, line);)
+    if (line[0] == '#') headings.push_back(line);
+  EXPECT_EQ(headings, (std::vector<std::string>{
+                          "# out", "## Model description", "## Intended uses & limitations",
+                          "## Training and evaluation data", "## Training procedure",
+                          "### Training hyperparameters", "### Training results",
+                          "### Framework versions"}));
+  Write("front.yaml", card.substr(4, card.find("\n---\n", 4) - 3));
+  const CommandResult front = Run(
+      {"-e", "local s = moonring.system; print(s.json_encode(s.yaml_decode(s.read(arg[1]))))",
+       "front.yaml"});
+  ASSERT_THAT(front, Succeeds());
+  EXPECT_EQ(json::parse(front.out),
+            json({{"library_name", "transformers"},
+                  {"license", "other"},
+                  {"base_model", home + "/model"},
+                  {"tags", {"moonring", "full", "sft", "generated_from_trainer"}},
+                  {"model-index", json::array({{{"name", "out"}, {"results", json::array()}}})}}));
   EXPECT_THAT(card, AllOf(HasSubstr("\n# out\n"), HasSubstr("\n- total_train_batch_size: 8\n"),
                           HasSubstr("\n- training_steps: 4\n"),
                           HasSubstr("| Training Loss | Epoch | Step | Validation Loss |")));

@@ -59,7 +59,8 @@ local journal = {}
 ---@field last_loss? number the loss in the last log line
 ---@field last_evaluation? table<string, number> metrics of the last evaluation, by "eval_" names
 ---@field closed? boolean the training has ended
----@field has_ended? boolean run_state.json has the run's end
+---@field outcome? "finished" | "stopped" | "failed" once the run has ended
+---@field reason? string why it ended
 ---@field state_file? moonring.RunState on rank 0
 ---@field train_results? table<string, number> of train_results.json, once the training has ended
 ---@field best_so_far? table step, metric, value and folder of the best evaluation
@@ -113,8 +114,10 @@ end
 
 -- Records the end of a run whose script has ended before run:finish(). `why`: the error, or nil.
 local function end_early(self, why, code)
-  if not why then return self:ended("stopped", "the script ended before the run's last step") end
-  self:ended(code == "CANCELLED" and "stopped" or "failed", why)
+  if self.outcome then return end
+  local state = why and code ~= "CANCELLED" and "failed" or "stopped"
+  self:ended(state, why or "the script ended before the run's last step")
+  self:end_trackers()
 end
 
 --- Opens the log in output_dir. Rank 0 logs what is about to be trained.
@@ -302,20 +305,29 @@ function Journal:saved(folder)
   if self.state_file then self:beside(self.state_file.saved, self.state_file, self.newest) end
 end
 
---- Records the end of the run, in run_state.json, report.html and the trackers. Further calls do
---- nothing. On rank 0.
+--- Records the end of the run, in run_state.json and report.html. Further calls do nothing. On rank
+--- 0.
 ---@param state "finished" | "stopped" | "failed"
 ---@param reason string
 function Journal:ended(state, reason)
-  if not self.log or self.has_ended then return end
-  self.has_ended = true
+  if not self.log or self.outcome then return end
+  self.outcome, self.reason = state, reason
   if self.state_file then
     self:beside(self.state_file.finish, self.state_file, state, reason, totals.of(self),
       next_commands.list(self.config, state, self.newest))
   end
   self:write_page(true)
+end
+
+--- Ends the trackers. Call it after the run has written everything else: they may take long. On
+--- rank 0.
+function Journal:end_trackers()
   if not self.trackers then return end
-  self.trackers:finish(self.steps, self.train_results or {}, state, reason)
+  if self.outcome ~= "finished" then
+    return self.trackers:stop(self.steps, self.outcome, self.reason)
+  end
+  system.release_preemption() -- there is nothing left to save
+  self.trackers:finish(self.steps, self.train_results or {})
 end
 
 --- Writes the metrics of the evaluation after the training: eval_results.json.

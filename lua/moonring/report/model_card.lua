@@ -3,6 +3,7 @@
 -- and adapters are in addition.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local card_metadata = require "moonring.report.card_metadata"
+local compute = require "moonring.choices.compute"
 local optimizers = require "moonring.choices.optimizers"
 local system = require "moonring.native.system"
 
@@ -81,7 +82,7 @@ local function hyperparameters(c, dp, examples_per_step)
   add("train_batch_size", train)
   add("eval_batch_size", eval)
   add("seed", c.seed)
-  add_if(ranks > 1, "distributed_type", c.use_cpu and "multi-CPU" or "multi-GPU")
+  add_if(ranks > 1, "distributed_type", compute.device(c) == "cuda" and "multi-GPU" or "multi-CPU")
   add_if(ranks > 1, "num_devices", ranks)
   add_if(c.sequence_parallel_size > 1, "sequence_parallel_size", c.sequence_parallel_size)
   add_if(c.gradient_accumulation_steps > 1, "gradient_accumulation_steps",

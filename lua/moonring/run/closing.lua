@@ -83,6 +83,7 @@ end
 local function end_as(run, asked, reason)
   run.log:stopped(asked .. ": " .. reason)
   summary.tell(run, "stopped")
+  run.log:end_trackers()
   -- The host would close these when the script ends, but the process ends here.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
@@ -167,6 +168,7 @@ function closing.finish(run)
   run.log:finish(run.over_early)
   summary.tell(run, "finished")
   run.mesh:barrier()
+  run.log:end_trackers() -- they may take longer than other ranks would wait
 end
 
 return closing
