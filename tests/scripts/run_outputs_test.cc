@@ -192,10 +192,12 @@ TEST_F(RunOutputsTest, WhatThereIsNotIsRefused) {
               FailsWith(2, HasSubstr("did you mean 'tensorboard'?")));
   EXPECT_THAT(Train("out", {"report_to=command"}),
               FailsWith(2, HasSubstr("report_command: report_to: command requires a program")));
-  EXPECT_THAT(Train("out", {"report_to=command", "report_command=cat"},
-                    {"--sandbox", "--sandbox-root", folder_, "--sandbox-root",
-                     Runfile("tests/golden/stages")}),
-              FailsWith(2, HasSubstr("--sandbox: a report starts no program")));
+  const Words confined = {"--sandbox", "--sandbox-root", folder_, "--sandbox-root",
+                          Runfile("tests/golden/stages")};
+  EXPECT_THAT(Train("out", {"report_to=command", "report_command=cat"}, confined),
+              FailsWith(2, HasSubstr("report_to: command: --sandbox: a report starts no program")));
+  EXPECT_THAT(Train("out", {"report_to=jsonl,wandb"}, confined),
+              FailsWith(2, HasSubstr("report_to: wandb: --sandbox: a report starts no program")));
   EXPECT_FALSE(fs::exists(Path("out/run.lock")));
 }
 

@@ -220,16 +220,19 @@ TEST_F(TrackersTest, WhatIsMissingOrFailsIsOneLine) {
   const std::string python = lines({"report_to=mlflow"}, {{"MOONRING_PYTHON", "/no/python"}});
   EXPECT_THAT(python, AllOf(HasSubstr("cannot start '/no/python'"), HasSubstr("MOONRING_PYTHON")));
   EXPECT_EQ(Count(python, "\n"), 1);
-  const std::string refused = lines({"report_to=wandb"}, {{"FAULT", "wandb init 1 raise"}});
-  EXPECT_EQ(refused,
-            "report_to: wandb: RuntimeError: no network at all; nothing is sent, and training "
-            "continues\n");
-  const std::string lost = lines({"report_to=wandb"}, {{"FAULT", "wandb log 6 raise"}});
-  EXPECT_EQ(Count(lost, "no network at all; the next steps are tried all the same\n"), 1);
-  EXPECT_EQ(Count(lost, "\n"), 2);  // and that the run has begun
-  const std::string dead = lines({"report_to=wandb"}, {{"FAULT", "wandb log 6 exit"}});
-  EXPECT_EQ(Count(dead, "it ended with exit code 3"), 1);
-  EXPECT_EQ(Count(dead, "\n"), 2);
+  const std::string failing =
+      lines({"report_to=wandb,mlflow,swanlab"},
+            {{"FAULTS", "mlflow start_run 1 raise,swanlab log 6 raise,wandb log 6 exit"}});
+  EXPECT_EQ(Count(failing, "report_to: mlflow: RuntimeError: no network at all; nothing is sent, "
+                           "and training continues\n"),
+            1);
+  EXPECT_EQ(Count(failing, "report_to: mlflow"), 1);
+  EXPECT_EQ(Count(failing, "report_to: swanlab: RuntimeError: no network at all; the next steps "
+                           "are tried all the same\n"),
+            1);
+  EXPECT_EQ(Count(failing, "report_to: swanlab"), 2);  // the other one: that its run has begun
+  EXPECT_EQ(Count(failing, "it ended with exit code 3"), 1);
+  EXPECT_EQ(Count(failing, "report_to: wandb"), 2);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 test cannot install. tests/peers/trackers_read.py tries the real ones.
 
 Each call is a line of JSON in the file $RECORDED.PACKAGE: [function, arguments, named arguments].
-$FAULT, such as "wandb log 2 raise" or "wandb log 2 exit": every call of that function from the
-second one on fails, or the second one ends the process.
+$FAULTS, such as "wandb log 2 raise,swanlab log 2 exit": every call of that function from the second
+one on fails, or the second one ends the process.
 """
 
 import json
@@ -20,10 +20,11 @@ def recorder(package):
         os.write(file, line.encode())
         os.close(file)
         count = _calls[function] = _calls.get(function, 0) + 1
-        wanted = os.environ.get("FAULT", "").split()
-        if wanted[:2] == [package, function] and count >= int(wanted[2]):
-            if wanted[3] == "exit":
-                os._exit(3)
-            raise RuntimeError("no network\nat all")
+        for fault in os.environ.get("FAULTS", "").split(","):
+            wanted = fault.split()
+            if wanted[:2] == [package, function] and count >= int(wanted[2]):
+                if wanted[3] == "exit":
+                    os._exit(3)
+                raise RuntimeError("no network\nat all")
 
     return record
