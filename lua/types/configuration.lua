@@ -753,13 +753,14 @@
 ---@field logging_dir? string
 --- the same as swanlab in report_to, in addition to the others; default false
 ---@field use_swanlab boolean
---- its project; absent: SWANLAB_PROJ_NAME or SWANLAB_PROJECT, if one is set; default llamafactory
+--- its project; absent or llamafactory: SWANLAB_PROJ_NAME or SWANLAB_PROJECT, if one is set;
+--- default llamafactory
 ---@field swanlab_project string
 --- its workspace
 ---@field swanlab_workspace? string
 --- the run's name there; absent: run_name
 ---@field swanlab_run_name? string
---- where its files go; absent: SWANLAB_MODE, if it is set; default cloud
+--- where its files go; absent or cloud: SWANLAB_MODE, if it is set; default cloud
 ---@field swanlab_mode "cloud" | "local" | "online" | "offline" | "disabled"
 --- its API key; absent: SWANLAB_API_KEY, or the one that `swanlab login` keeps
 ---@field swanlab_api_key? string

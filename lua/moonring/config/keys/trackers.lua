@@ -17,11 +17,12 @@ return {
     { "logging_dir", "string", null, "the folder for report_to; absent: output_dir/runs/DATE_HOST. "
       .. "trainer_log.jsonl is in output_dir", of = "report_to" },
     { "use_swanlab", "bool", false, "the same as swanlab in report_to, in addition to the others" },
-    { "swanlab_project", "string", "llamafactory", "its project; absent: SWANLAB_PROJ_NAME or "
-      .. "SWANLAB_PROJECT, if one is set", of = SWANLAB },
+    { "swanlab_project", "string", "llamafactory", "its project; absent or llamafactory: "
+      .. "SWANLAB_PROJ_NAME or SWANLAB_PROJECT, if one is set", of = SWANLAB },
     { "swanlab_workspace", "string", null, "its workspace", of = SWANLAB },
     { "swanlab_run_name", "string", null, "the run's name there; absent: run_name", of = SWANLAB },
-    { "swanlab_mode", "string", "cloud", "where its files go; absent: SWANLAB_MODE, if it is set",
+    { "swanlab_mode", "string", "cloud", "where its files go; absent or cloud: "
+      .. "SWANLAB_MODE, if it is set",
       choices = { "cloud", "local", "online", "offline", "disabled" }, of = SWANLAB },
     { "swanlab_api_key", "string", null, "its API key; absent: SWANLAB_API_KEY, or the one that "
       .. "`swanlab login` keeps", secret = true, of = SWANLAB },

@@ -1,6 +1,7 @@
 --- The values wandb, mlflow and swanlab of the key report_to: a program in Python (adapter.py) gets
 -- the events of lines.lua on stdin, and uses the tracker's own package.
 local errors = require "moonring.base.errors"
+local key_values = require "moonring.config.key_values"
 local lines = require "moonring.report.trackers.lines"
 local system = require "moonring.native.system"
 local tracked_facts = require "moonring.report.tracked_facts"
@@ -13,16 +14,16 @@ local adapters = {}
 -- often killed half a minute after the signal. A failed run sends no end.
 local PATIENCE, GRACE = { finished = 300, stopped = 20 }, 20
 
--- The keys that adapters read, secret ones too: they travel on the program's stdin only. Defaults
--- are omitted, because the environment variables of a tracker come before them.
+-- The keys that adapters read, secret ones too: they are on the program's stdin only. Defaults are
+-- omitted, because the environment variables of a tracker come before them.
 local SETTINGS = { "run_name", "swanlab_project", "swanlab_workspace", "swanlab_run_name",
   "swanlab_mode", "swanlab_api_key", "swanlab_logdir", "swanlab_lark_webhook_url",
   "swanlab_lark_secret" }
 
 local function settings_of(c)
-  local given = {}
+  local given, rows = {}, key_values.rows()
   for _, name in ipairs(SETTINGS) do
-    if c.given[name] ~= nil then given[name] = c[name] end
+    if c[name] ~= rows[name][3] then given[name] = c[name] end
   end
   return next(given) and given or nil -- an empty table would be a list in JSON
 end

@@ -62,7 +62,7 @@ end
 -- Adds a note about trackers that are not supported.
 local function note_elsewhere(c, names)
   if #names == 0 then return end
-  c.notes[#c.notes + 1] = ("report_to: nothing is sent to %s, which is not supported: "
+  c.notes[#c.notes + 1] = ("report_to: nothing is sent to %s, since no such tracker is built in: "
     .. "trainer_log.jsonl has every line; report_to: wandb, mlflow, swanlab or tensorboard sends "
     .. "them elsewhere, and report_to: command to a program of yours (report_command)")
     :format(table.concat(names, ", "))
