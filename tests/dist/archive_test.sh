@@ -35,7 +35,7 @@ sha256sum --check --strict --quiet SHA256SUMS
 diff <(cut --characters=67- SHA256SUMS) <(find . -type f ! -name SHA256SUMS -printf '%P\n' | sort) \
   || fail "SHA256SUMS does not name every file"
 for file in README LICENSE NOTICE licenses/luajit.txt lib/libmoonring.so lua/embed.h \
-  scripts/train.lua lua/report/page.html lua/moonring/report/trackers/adapter.py \
+  scripts/train.lua lua/report/page.html lua/report/trackers/adapter.py \
   data/similarity/words.txt; do
   [ -s "$file" ] || fail "there is no $file"
 done

@@ -26,7 +26,7 @@ OWN = (
     "licenses/*.txt",
     "lua/embed.h",
     "lua/moonring/*.lua",
-    "lua/moonring/report/trackers/*.py",
+    "lua/report/trackers/*.py",
     "lua/moonring/build.txt",
     "lua/types/*.lua",
     "moonring",

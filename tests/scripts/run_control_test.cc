@@ -307,7 +307,7 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
                           "### Framework versions"}));
   Write("front.yaml", card.substr(4, card.find("\n---\n", 4) - 3));
   const CommandResult front = Run(
-      {"-e", "local s = moonring.system; print(s.json_encode(s.yaml_decode(s.read(arg[1]))))",
+      {"-e", "local s = moonring.system; print(s.json_encode((s.yaml_decode(s.read(arg[1])))))",
        "front.yaml"});
   ASSERT_THAT(front, Succeeds());
   EXPECT_EQ(json::parse(front.out),

@@ -15,7 +15,10 @@ local config = {}
 local OFF = { [false] = true, no = true, none = true, [system.null] = true }
 
 local function is_off(value)
-  if type(value) == "table" then value = #value < 2 and (value[1] or false) end
+  if type(value) == "table" then
+    if #value > 1 then return false end
+    value = value[1] or false
+  end
   return value == nil or OFF[value] == true
 end
 

@@ -1,5 +1,5 @@
---- The values wandb, mlflow and swanlab of the key report_to: a program in Python (adapter.py) gets
--- the events of lines.lua on stdin, and uses the tracker's own package.
+--- The values wandb, mlflow and swanlab of the key report_to: a program in Python (in
+-- lua/report/trackers) gets the events of lines.lua on stdin, and uses the tracker's own package.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local lines = require "moonring.report.trackers.lines"
@@ -32,8 +32,9 @@ end
 local function python() return system.environment "MOONRING_PYTHON" or "python3" end
 
 local function start(name)
-  local path = system.module_path("report.trackers"):gsub("init%.lua$", "adapter.py")
-  local ok, program = pcall(trainer.line_program, { python(), path, name }, GRACE)
+  local lua = system.module_path("init"):match "^(.*)/moonring/init%.lua$"
+  local command = { python(), lua .. "/report/trackers/adapter.py", name }
+  local ok, program = pcall(trainer.line_program, command, GRACE)
   if ok then return program end
   local remedy = errors.is(program, "NOT_FOUND") and (" (it takes Python with the package %s; "
     .. "MOONRING_PYTHON names another one)"):format(name) or ""

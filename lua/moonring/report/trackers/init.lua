@@ -14,7 +14,7 @@ local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.trackers
-local trackers = { check = choice.check }
+local trackers = {}
 
 ---@class moonring.TrackerFacts
 ---@field name string of the run
@@ -34,6 +34,11 @@ local trackers = { check = choice.check }
 ---@field open table[] { name, tracker, failed }
 local Trackers = {}
 Trackers.__index = Trackers
+
+--- Refuses unknown trackers, and programs under --sandbox. Adds a note for trackers of Transformers
+--- that are not supported.
+---@param c moonring.Configuration
+function trackers.check(c) choice.check(c) end
 
 -- The default folder, named as by the Trainer: Nov26_10-13-19_HOST.
 local function default_folder()
