@@ -300,15 +300,15 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   std::istringstream card_lines(card);
   for (std::string line; std::getline(card_lines, line);)
     if (line[0] == '#') headings.push_back(line);
-  EXPECT_EQ(headings, (std::vector<std::string>{
-                          "# out", "## Model description", "## Intended uses & limitations",
-                          "## Training and evaluation data", "## Training procedure",
-                          "### Training hyperparameters", "### Training results",
-                          "### Framework versions"}));
+  EXPECT_EQ(headings,
+            (std::vector<std::string>{
+                "# out", "## Model description", "## Intended uses & limitations",
+                "## Training and evaluation data", "## Training procedure",
+                "### Training hyperparameters", "### Training results", "### Framework versions"}));
   Write("front.yaml", card.substr(4, card.find("\n---\n", 4) - 3));
-  const CommandResult front = Run(
-      {"-e", "local s = moonring.system; print(s.json_encode((s.yaml_decode(s.read(arg[1])))))",
-       "front.yaml"});
+  const CommandResult front =
+      Run({"-e", "local s = moonring.system; print(s.json_encode((s.yaml_decode(s.read(arg[1])))))",
+           "front.yaml"});
   ASSERT_THAT(front, Succeeds());
   EXPECT_EQ(json::parse(front.out),
             json({{"library_name", "transformers"},

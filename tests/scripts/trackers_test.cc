@@ -56,12 +56,12 @@ int Count(const std::string& text, const std::string& part) {
 // Returns the numbers of a line of trainer_log.jsonl that the Trainer's callbacks report.
 Numbers Telling(const json& line) {
   Numbers numbers;
-  for (const auto& [key, name] : std::map<std::string, std::string>{
-           {"loss", "train/loss"},
-           {"lr", "train/learning_rate"},
-           {"grad_norm", "train/grad_norm"},
-           {"tokens", "train/num_input_tokens_seen"},
-           {"eval_loss", "eval/loss"}}) {
+  for (const auto& [key, name] :
+       std::map<std::string, std::string>{{"loss", "train/loss"},
+                                          {"lr", "train/learning_rate"},
+                                          {"grad_norm", "train/grad_norm"},
+                                          {"tokens", "train/num_input_tokens_seen"},
+                                          {"eval_loss", "eval/loss"}}) {
     const bool of_training = key == "tokens" && line.contains("eval_loss");
     if (line.contains(key) && line[key].is_number() && !of_training) numbers[name] = line[key];
   }
@@ -69,17 +69,17 @@ Numbers Telling(const json& line) {
 }
 
 TEST_F(TrackersTest, EachGetsTheNumbersOfTheLogAndItsKeys) {
-  const CommandResult result = Train(
-      {"report_to=wandb,mlflow", "use_swanlab=true", "val_size=2", "eval_strategy=steps",
-       "eval_steps=2", "sample_prompt=Who?", "run_name=mine", "swanlab_project=moons",
-       "swanlab_workspace=us", "swanlab_run_name=ours", "swanlab_mode=local", "swanlab_logdir=swan",
-       "swanlab_api_key=SECRET", "swanlab_lark_webhook_url=SECRET/hook",
-       "swanlab_lark_secret=SECRET too"},
-      {{"MLFLOW_EXPERIMENT_NAME", "tides"}, {"MLFLOW_TAGS", R"({"a": "b"})"}});
+  const CommandResult result =
+      Train({"report_to=wandb,mlflow", "use_swanlab=true", "val_size=2", "eval_strategy=steps",
+             "eval_steps=2", "sample_prompt=Who?", "run_name=mine", "swanlab_project=moons",
+             "swanlab_workspace=us", "swanlab_run_name=ours", "swanlab_mode=local",
+             "swanlab_logdir=swan", "swanlab_api_key=SECRET",
+             "swanlab_lark_webhook_url=SECRET/hook", "swanlab_lark_secret=SECRET too"},
+            {{"MLFLOW_EXPERIMENT_NAME", "tides"}, {"MLFLOW_TAGS", R"({"a": "b"})"}});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("report_to: wandb: run "),
-                                HasSubstr("report_to: mlflow: run "),
-                                HasSubstr("report_to: swanlab: run "), Not(HasSubstr("SECRET"))));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("report_to: wandb: run "), HasSubstr("report_to: mlflow: run "),
+                    HasSubstr("report_to: swanlab: run "), Not(HasSubstr("SECRET"))));
 
   const auto lines = ReadJsonLines(Path("out/trainer_log.jsonl"));
   std::map<int, Numbers> wandb, mlflow, swanlab;
@@ -92,8 +92,7 @@ TEST_F(TrackersTest, EachGetsTheNumbersOfTheLogAndItsKeys) {
       if (value.is_number()) swanlab[call[0][1]][name] = value;
   }
   for (const json& call : Calls("mlflow", "log_batch")) {
-    for (const json& each : call[1]["metrics"])
-      mlflow[each["step"]][each["key"]] = each["value"];
+    for (const json& each : call[1]["metrics"]) mlflow[each["step"]][each["key"]] = each["value"];
   }
   ASSERT_EQ(lines.size(), 5);  // three steps, an evaluation, the end
   int compared = 0;
@@ -118,12 +117,11 @@ TEST_F(TrackersTest, EachGetsTheNumbersOfTheLogAndItsKeys) {
   EXPECT_EQ(wandb_init["name"], "mine");
   EXPECT_EQ(wandb_init["config"]["learning_rate"], 1e-3);
   EXPECT_EQ(swanlab_init["config"]["learning_rate"], 1e-3);
-  for (const auto& [key, value] :
-       std::map<std::string, std::string>{{"project", "moons"},
-                                          {"workspace", "us"},
-                                          {"experiment_name", "ours"},
-                                          {"mode", "local"},
-                                          {"logdir", "swan"}})
+  for (const auto& [key, value] : std::map<std::string, std::string>{{"project", "moons"},
+                                                                     {"workspace", "us"},
+                                                                     {"experiment_name", "ours"},
+                                                                     {"mode", "local"},
+                                                                     {"logdir", "swan"}})
     EXPECT_EQ(swanlab_init[key], value);
   EXPECT_EQ(swanlab_init["callbacks"][0]["webhook_url"], "SECRET/hook");
   EXPECT_EQ(swanlab_init["callbacks"][0]["secret"], "SECRET too");
@@ -223,12 +221,14 @@ TEST_F(TrackersTest, WhatIsMissingOrFailsIsOneLine) {
   const std::string failing =
       lines({"report_to=wandb,mlflow,swanlab"},
             {{"FAULTS", "mlflow start_run 1 raise,swanlab log 6 raise,wandb log 6 exit"}});
-  EXPECT_EQ(Count(failing, "report_to: mlflow: RuntimeError: no network at all; nothing is sent, "
-                           "and training continues\n"),
+  EXPECT_EQ(Count(failing,
+                  "report_to: mlflow: RuntimeError: no network at all; nothing is sent, "
+                  "and training continues\n"),
             1);
   EXPECT_EQ(Count(failing, "report_to: mlflow"), 1);
-  EXPECT_EQ(Count(failing, "report_to: swanlab: RuntimeError: no network at all; the next steps "
-                           "are tried all the same\n"),
+  EXPECT_EQ(Count(failing,
+                  "report_to: swanlab: RuntimeError: no network at all; the next steps "
+                  "are tried all the same\n"),
             1);
   EXPECT_EQ(Count(failing, "report_to: swanlab"), 2);  // the other one: that its run has begun
   EXPECT_EQ(Count(failing, "it ended with exit code 3"), 1);
