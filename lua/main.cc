@@ -4,6 +4,8 @@
 //   moonring [...] -e CODE [arguments...]
 //   moonring [...] - [arguments...]            the script is on stdin
 //
+// An option's value may also follow "=": --device=cpu.
+//
 //   --sandbox                  The script has no io, os.execute, ffi, environment or bytecode
 //                              (lua/moonring/sandbox/init.lua). No file outside of the roots is
 //                              read or written, by scripts or commands, by whatever path; the
@@ -35,6 +37,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -119,7 +122,13 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
   CommandLine line;
   int i = 1;
   for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; ++i) {
-    const std::string option = argv[i];
+    const std::string given = argv[i];
+    const size_t equals = given.find('=');
+    const std::string option = given.substr(0, equals);
+    const std::vector<std::string> alone = {"-e", "-h", "--help", "--version", "--sandbox"};
+    if (equals != std::string::npos && absl::c_linear_search(alone, option))
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, ": expected no '=', got '", given, "'"));
     if (option == "-e") {
       if (++i == argc) return absl::InvalidArgumentError("-e needs a value");
       line.code = argv[i];
@@ -133,25 +142,27 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
     }
     const std::vector<std::string> with_value = {"-n", "--device", "--sandbox-root",
                                                  "--sandbox-instructions", "--sandbox-memory"};
-    if (std::find(with_value.begin(), with_value.end(), option) == with_value.end()) {
+    if (!absl::c_linear_search(with_value, option)) {
       std::vector<std::string> known = with_value;
-      known.insert(known.end(), {"-e", "--sandbox", "--help", "--version"});
+      known.insert(known.end(), alone.begin(), alone.end());
       return absl::InvalidArgumentError(
           absl::StrCat("unknown option '", option, "'", base::DidYouMean(option, known)));
     }
-    if (++i == argc) return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
+    if (equals == std::string::npos && ++i == argc)
+      return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
+    const std::string value = equals == std::string::npos ? argv[i] : given.substr(equals + 1);
     if (option == "-n") {
-      if (!absl::SimpleAtoi(argv[i], &line.ranks) || line.ranks < 1) {
+      if (!absl::SimpleAtoi(value, &line.ranks) || line.ranks < 1) {
         return absl::InvalidArgumentError(
-            absl::StrCat("-n: expected a number of ranks from 1, got '", argv[i], "'"));
+            absl::StrCat("-n: expected a number of ranks from 1, got '", value, "'"));
       }
     } else if (absl::StartsWith(option, "--sandbox-")) {
-      RETURN_IF_ERROR(ParseLimit(option, argv[i], line));
+      RETURN_IF_ERROR(ParseLimit(option, value, line));
     } else {
-      line.device = argv[i];
+      line.device = value;
       if (line.device != "cpu" && line.device != "cuda")
         return absl::InvalidArgumentError(
-            absl::StrCat("--device: expected cpu or cuda, got '", argv[i], "'"));
+            absl::StrCat("--device: expected cpu or cuda, got '", value, "'"));
     }
   }
   if (i == argc) return (line.script = "help", line.says_nothing = true, line);

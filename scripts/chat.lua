@@ -2,19 +2,15 @@
 -- line is a user message; the answer is printed as it is decoded. `clear` starts a new
 -- conversation, `exit` ends. ADAPTER: an adapter's folder; its base model is the one in
 -- adapter_config.json, or model_name_or_path=. CONFIG.yaml: a LLaMA-Factory configuration for
--- inference. Decoding is greedy unless do_sample=true, temperature, top_p or top_k is given. Keys:
--- template (absent: the model's own), default_system, enable_thinking, adapter_name_or_path;
--- add_tokens, add_special_tokens and resize_vocab (as the adapter was trained with them);
--- max_new_tokens, do_sample, temperature, top_p, top_k, repetition_penalty, skip_special_tokens,
--- seed, bf16.
+-- inference; its keys may also be given without a file. Decoding is greedy unless do_sample=true,
+-- temperature, top_p or top_k is given. Keys: template (absent: the model's own), default_system,
+-- enable_thinking, adapter_name_or_path; add_tokens, add_special_tokens and resize_vocab (as the
+-- adapter was trained with them); max_new_tokens, do_sample, temperature, top_p, top_k,
+-- repetition_penalty, skip_special_tokens, seed, bf16.
 local moonring = require "moonring"
 local chats = require "moonring.run.chat"
 local vocabulary = require "moonring.data.vocabulary"
-local path = table.remove(arg, 1)
-if not path or path:find "=" then
-  moonring.config.fail "usage: moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]"
-end
-local config = chats.configuration(path, arg)
+local config = chats.command(arg, "moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]")
 local checkpoint = moonring.model.open(config.model_name_or_path, config)
 local tokenizer = vocabulary.open(config, checkpoint)
 local template, note = chats.template(config, checkpoint, tokenizer)

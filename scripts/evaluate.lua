@@ -6,7 +6,7 @@ local moonring = require "moonring"
 
 local words = { [0] = arg[0], unpack(arg) }
 if #words > 0 then
-  words[#words + 1], words[#words + 2] = "do_train=false", "do_eval=true"
+  words[#words + 1], words[#words + 2] = "--do_train=false", "--do_eval=true"
 end
 local run = moonring.run.open(moonring.config.command(words))
 run:finish()

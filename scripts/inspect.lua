@@ -4,10 +4,7 @@
 -- headers, not the weights. tokens: tokens of a micro-batch on one rank (4096).
 local moonring = require "moonring"
 local inspect = require "moonring.commands.inspect"
-local path = table.remove(arg, 1)
-if not path or path:find "=" then
-  moonring.config.fail("usage: moonring inspect MODEL [tokens=N]")
-end
+local path = moonring.config.path(arg, "moonring inspect MODEL [tokens=N]")
 local config = moonring.config.load(nil, arg, {
   { "tokens", "int", 4096, "tokens of a micro-batch on one rank" },
 })

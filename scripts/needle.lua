@@ -10,10 +10,8 @@ local compute = require "moonring.choices.compute"
 local needle = require "moonring.commands.needle"
 local strategies = require "moonring.choices.strategies"
 local vocabulary = require "moonring.data.vocabulary"
-local path = table.remove(arg, 1)
-if not path or path:find "=" then
-  moonring.config.fail("usage: moonring needle MODEL [lengths=512,1024,2048] [key=value...]")
-end
+local path = moonring.config.path(arg,
+  "moonring needle MODEL [lengths=512,1024,2048] [key=value...]")
 local config = moonring.config.load(nil, arg, {
   { "lengths", "list", "256,512,1024,2048", "tokens of the texts" },
   { "depths", "list", "0,25,50,75,100", "where the fact stands, in percent" },

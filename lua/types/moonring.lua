@@ -122,10 +122,10 @@ function moonring.rand(...) end
 ---@return moonring.Tensor
 function moonring.randn(...) end
 
---- Parses a script's command line of `key=value` and `--key=value` words, and returns the values. A
---- key has the type of its default (number, boolean, else string). Ends the program with exit code
---- 2 for a word of another form, an unknown key (the message names the nearest known one), and a
---- required key that is missing.
+--- Parses a script's command line of `key=value`, `--key=value` and `--key value` words, and
+--- returns the values. A key has the type of its default (number, boolean, else string); a boolean
+--- without a value is true. Ends the program with exit code 2 and one message about all words of
+--- another form, unknown keys (with the nearest known one), and required keys that are missing.
 ---
 ---     local opt = moonring.flags { model = moonring.required, sp = 4 }
 ---@param defaults table<string, any>

@@ -49,5 +49,7 @@ TEST(EveryKey, LinesOfPublicConfigurationsActOrAreReported) {
   EXPECT_EQ(ErrorOf("public_lines_test.lua", {}), "");
 }
 
+TEST(EveryKey, IsTakenInEachFormOfWords) { EXPECT_EQ(ErrorOf("command_words_test.lua", {}), ""); }
+
 }  // namespace
 }  // namespace moonring::lua

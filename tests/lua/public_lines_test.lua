@@ -149,15 +149,6 @@ refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_schedu
 refused({ "report_to: wandbb" }, path .. ":1: report_to: expected none", "(did you mean 'wandb'?)")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 
--- All unknown keys are reported in one message, in the file's order, followed by those of the
--- command line.
-system.write(path, "learning_rat: 1\ncutoff_len: many\n\nfoo_bar_baz: 2\n")
-local ok, why = pcall(moonring.config.load, path, { "lora_rnk=3" })
-local wanted = ("%s:1: unknown key 'learning_rat' (did you mean 'learning_rate'?); %s:4: unknown "
-  .. "key 'foo_bar_baz'; lora_rnk=3: unknown key 'lora_rnk' (did you mean 'lora_rank'?)"):format(
-  path, path)
-if ok or errors.words(why) ~= wanted then fail("unknown keys", errors.words(why)) end
-
 -- An entry of a map is given by its path, and merged into the file's map as in OmegaConf.
 system.write(path, "lr_scheduler_kwargs: {num_cycles: 2, min_lr: 1}\n")
 local c = moonring.config.load(path, { "lr_scheduler_kwargs.min_lr=0.5" })

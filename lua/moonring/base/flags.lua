@@ -1,9 +1,10 @@
---- Command-line options of a script, written as key=value or --key=value:
+--- Command-line options of a script, written as key=value, --key=value or --key value:
 --
 --   local opt = moonring.flags { model = moonring.required, sp = 4 }
 --
 -- A value must have the type of its key's default. Unknown keys and missing required keys are
 -- errors.
+local command_words = require "moonring.base.command_words"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -14,47 +15,55 @@ local flags = {}
 local required = setmetatable({}, { __tostring = function() return "(required)" end })
 flags.required = required
 
-local function convert(name, text, default)
-  if type(default) == "number" then
-    return tonumber(text)
-      or errors.fail(name, ": expected a number, got '", text, "'")
-  end
-  if type(default) == "boolean" then
-    if text == "true" or text == "false" then return text == "true" end
-    errors.fail(name, ": expected true or false, got '", text, "'")
-  end
-  return text
+local function convert(word, default)
+  local text = word.text
+  if type(default) == "number" and tonumber(text) then return tonumber(text) end
+  if type(default) == "boolean" then return command_words.truth(text) end
+  if type(default) ~= "number" then return text end
 end
 
---- Reads key=value words. A value is converted to the type of its default.
+-- The error of a word; nil if its key is known and has a value of the default's type.
+local function wrong(word, default, names)
+  local name = word.name
+  if not name then return "expected key=value, got '" .. word.shown .. "'" end
+  if default == nil or word.inner ~= "" then
+    return "unknown key '" .. name .. word.inner .. "'" .. system.did_you_mean(name, names)
+  end
+  if not word.text then return word.shown .. ": expected a value" end
+  if convert(word, default) ~= nil then return nil end
+  return ("%s: expected %s, got '%s'"):format(name,
+    type(default) == "number" and "a number" or "true or false", word.text)
+end
+
+--- Reads words that are keys and values. A value is converted to the type of its default.
 ---@param defaults table<string, any>
 ---@param words? string[] by default, the script's arguments (`arg`)
 ---@return table<string, any>
 function flags.read(defaults, words)
-  local values, names = {}, {}
+  local values, names, problems = {}, {}, {}
   for name, default in pairs(defaults) do
     values[name], names[#names + 1] = default, name
   end
   table.sort(names)
-  for _, word in ipairs(words or arg) do
-    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
-    if not name then
-      errors.fail("expected key=value, got '", word, "'; keys: ",
-        table.concat(names, ", "))
-    end
-    if defaults[name] == nil then
-      errors.fail("unknown key '", name, "'", system.did_you_mean(name, names),
-        "; keys: ", table.concat(names, ", "))
-    end
-    values[name] = convert(name, text, defaults[name])
+  local function kind_of(name)
+    local kind = type(defaults[name])
+    return kind == "boolean" and "bool" or kind ~= "nil" and kind or nil
+  end
+  for _, word in ipairs(command_words.read(words or arg, kind_of)) do
+    local default = word.name and defaults[word.name]
+    local problem = wrong(word, default, names)
+    problems[#problems + 1] = problem
+    if not problem then values[word.name] = convert(word, default) end
   end
   local missing = {}
   for _, name in ipairs(names) do
     if values[name] == required then missing[#missing + 1] = name .. "=" end
   end
-  if #missing > 0 then
-    errors.fail(table.concat(missing, " and "), #missing > 1 and " are" or " is",
-      " missing; keys: ", table.concat(names, ", "))
+  if #missing > 0 and #problems == 0 then
+    problems[1] = table.concat(missing, " and ") .. (#missing > 1 and " are" or " is") .. " missing"
+  end
+  if #problems > 0 then
+    errors.fail(table.concat(problems, "; "), "; keys: ", table.concat(names, ", "))
   end
   return values
 end

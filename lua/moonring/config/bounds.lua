@@ -24,11 +24,12 @@ function bounds.words(row)
   return least and (least == 0 and "0 or more" or "at least " .. least)
 end
 
-local function check_number(row, value)
+-- The error of a number out of bounds; nil if there is none.
+local function out_of_bounds(row, value)
   local above, least, most = row.above, row.least, row.most
   if above and not (value > above) or least and not (value >= least)
     or most and not (value <= most) or row.below and not (value < row.below) then
-    errors.fail(row[1], ": expected ", bounds.words(row), ", got ", value)
+    return ("%s: expected %s, got %s"):format(row[1], bounds.words(row), tostring(value))
   end
 end
 
@@ -51,18 +52,21 @@ local function elsewhere(c, row)
   return (#stages > 1 and "stages " or "stage ") .. table.concat(stages, " and ")
 end
 
---- Refuses numbers out of bounds, and keys that are set but belong to other stages or finetuning
---- types. Errors: INVALID_ARGUMENT, naming the key.
+--- Raises one error about all numbers out of bounds and all keys that are set but belong to other
+--- stages or finetuning types; for each with its position in the file. Errors: INVALID_ARGUMENT.
 ---@param c moonring.Configuration
 function bounds.check(c)
+  local problems = {}
   for row in keys.rows() do
-    local value, given = c[row[1]], c.given[row[1]]
-    if value then check_number(row, value) end
+    local name, value, given = row[1], c[row[1]], c.given[row[1]]
     -- training_args.yaml contains every key, so a default value does not count as set.
     local is_given = given ~= nil and given ~= system.null and given ~= false and value ~= row[3]
     local where = is_given and elsewhere(c, row)
-    if where then errors.fail(row[1], " is for ", where, " alone") end
+    local problem = value and out_of_bounds(row, value)
+      or where and name .. " is for " .. where .. " alone"
+    if problem then problems[#problems + 1] = (c.places[name] or "") .. problem end
   end
+  if #problems > 0 then errors.fail(table.concat(problems, "; ")) end
 end
 
 return bounds

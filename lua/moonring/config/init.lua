@@ -74,11 +74,34 @@ local function value_of(found, name)
   return value
 end
 
---- Loads a configuration from a file and overrides, which have priority. Errors name the file and
---- line. They report all unknown keys (with suggestions), unsupported values, and values of a wrong
---- type, and end the process with exit code 2.
+-- Checks the values of known keys. Raises one error about all keys that are refused, first those of
+-- the file.
+local function check_values(found, checked)
+  local refused = found.refused
+  for name in pairs(found.values) do
+    local ok, value = pcall(key_values.check, found.places[name], name, value_of(found, name))
+    if ok then
+      checked[name] = value
+    elseif errors.is(value, "INVALID_ARGUMENT") then
+      refused[#refused + 1] = { rank = found.ranks[name], text = errors.words(value) }
+    else
+      error(value, 0)
+    end
+  end
+  table.sort(refused, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    return a.text < b.text
+  end)
+  for i, each in ipairs(refused) do refused[i] = each.text end
+  if #refused > 0 then fail(table.concat(refused, "; ")) end
+end
+
+--- Loads a configuration from a file and overrides, which have priority. Raises one error about all
+--- unknown keys (with suggestions), unsupported values, and values of a wrong type; for each with
+--- the file and line, or the words. Commands then end with exit code 2.
 ---@param path? string
----@param words string[] key=value or --key=value; values are YAML scalars, lists or maps
+---@param words string[] key=value, --key=value or --key value; values are YAML scalars, lists or
+--- maps. A bool without a value is true, --no_key is false
 ---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
 function config.load(path, words, allowed)
@@ -87,9 +110,7 @@ function config.load(path, words, allowed)
   for name in pairs(found.values) do names[#names + 1] = name end
   table.sort(names)
   for name, row in pairs(key_values.rows()) do checked[name] = row[3] end
-  for _, name in ipairs(names) do
-    checked[name] = key_values.check(found.places[name], name, value_of(found, name))
-  end
+  check_values(found, checked)
   key_pairs.merge(checked)
   local notes = found.notes
   idle_notes(names, checked, found, notes)
@@ -103,8 +124,8 @@ function config.load(path, words, allowed)
 end
 
 --- Loads the configuration of a command from its words. The first word may be CONFIG.yaml or
---- builtin:NAME; all others are key=value. Without any word the command's usage is printed, with
---- exit code 2.
+--- builtin:NAME; all others are keys and values. Without any word the command's usage is printed,
+--- with exit code 2.
 ---@param words string[] `arg`
 ---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
@@ -114,16 +135,20 @@ function config.command(words, allowed)
     fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name,
       "; see moonring help ", name)
   end
-  local rest, path = {}, nil
-  for i, word in ipairs(words) do
-    if i == 1 and not word:find "=" then
-      local builtin = word:match "^builtin:(.+)$"
-      path = builtin and system.builtin(builtin) or word
-    else
-      rest[#rest + 1] = word
-    end
-  end
-  return config.load(path, rest, allowed)
+  local rest = { unpack(words) }
+  local path = config.path(rest)
+  local builtin = path and path:match "^builtin:(.+)$"
+  return config.load(builtin and system.builtin(builtin) or path, rest, allowed)
+end
+
+--- Removes the path that a command's words begin with, and returns it. `a=b` is a path if `a` is
+--- not a key and the file exists.
+---@param words string[] `arg`
+---@param usage? string "moonring inspect MODEL [tokens=N]": raised as an error if there is no path
+---@return string? path
+function config.path(words, usage)
+  if words[1] and given.is_path(words[1]) then return table.remove(words, 1) end
+  if usage then fail("usage: ", usage) end
 end
 
 --- Fails if one of these keys is absent.

@@ -1,4 +1,5 @@
 --- Parses and checks the value of one key by its row.
+local command_words = require "moonring.base.command_words"
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local custom_pieces = require "moonring.choices.custom_pieces"
@@ -56,6 +57,14 @@ for alias in pairs(keys.aliases) do names[#names + 1] = alias end
 ---@return table<string, moonring.KeyRow>
 function key_values.rows() return rows end
 
+--- The type of a key or alias; nil if it is unknown.
+---@param name string
+---@return string?
+function key_values.kind(name)
+  local row = rows[keys.aliases[name] or name]
+  return row and row[2]
+end
+
 --- A suggestion for an unknown key: "; did you mean NAME?", or "" if none is similar.
 ---@param name string
 ---@return string
@@ -81,11 +90,6 @@ local function number_of(value)
   return value
 end
 
--- The words for true and false in YAML 1.1, Python and HfArgumentParser's string_to_bool.
-local TRUTH = {}
-for _, word in ipairs { "true", "yes", "on", "y", "t", "1" } do TRUTH[word] = true end
-for _, word in ipairs { "false", "no", "off", "n", "f", "0" } do TRUTH[word] = false end
-
 local PARSE = {
   string = function(value) return type(value) ~= "table" and tostring(value) or nil end,
   any = function(value) return value end,
@@ -96,7 +100,7 @@ local PARSE = {
   end,
   bool = function(value)
     if type(value) == "boolean" then return value end
-    return TRUTH[tostring(value):lower():match "^%s*(.-)%s*$"]
+    return command_words.truth(tostring(value))
   end,
   list = function(value)
     local items = {}

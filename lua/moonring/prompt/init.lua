@@ -7,7 +7,6 @@
 local chat = require "moonring.run.chat"
 local chunk = require "moonring.prompt.chunk"
 local offers = require "moonring.prompt.offers"
-local errors = require "moonring.base.errors"
 local help = require "moonring.prompt.help"
 local model = require "moonring.model"
 local native = require "moonring.native.prompt"
@@ -35,10 +34,12 @@ local function new_globals(rank)
   return globals
 end
 
+local USAGE = "moonring repl [MODEL [key=value...]]"
+
 -- Opens the MODEL of the command line and sets the globals `model` and `tokenizer`. Returns a line
 -- for the log.
-local function open_model(globals, path, words)
-  local config = chat.configuration(path, words)
+local function open_model(globals, words)
+  local config = chat.command(words, USAGE)
   local checkpoint = model.open(config.model_name_or_path, config)
   globals.tokenizer = vocabulary.open(config, checkpoint)
   globals.model = policy.load(config, checkpoint)
@@ -141,11 +142,8 @@ end
 ---@param words string[] [MODEL [key=value...]], as for `moonring chat`
 function prompt.run(words)
   local rank = native.rank()
-  local path, keys = words[1], {}
-  for i = 2, #words do keys[i - 1] = words[i] end
-  if path and path:find "=" then errors.fail "usage: moonring repl [MODEL [key=value...]]" end
   local globals = new_globals(rank)
-  local opened = path and open_model(globals, path, keys)
+  local opened = words[1] and open_model(globals, words)
   if rank > 0 then return follow(globals) end
   if native.is_typed() then say(greeting()) end
   if opened then say(opened, "\n") end

@@ -1,4 +1,5 @@
 --- `moonring.report`: makes reports of runs from the files in their folders.
+local command_words = require "moonring.base.command_words"
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -32,15 +33,16 @@ end
 ---@return string? value of the key
 function report.arguments(words, usage, key)
   local folders, value = {}, nil
-  for _, word in ipairs(words) do
-    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
-    if name == key then
-      value = text
-    elseif name and not system.is_folder(word) then
-      local near = system.did_you_mean(name, { key })
-      errors.fail("unknown key '", name, "'", near, "; usage: ", usage)
+  local function kind_of(name) return name == key and "string" or nil end
+  for _, word in ipairs(command_words.read(words, kind_of)) do
+    if word.name == key and word.text then
+      value = word.text
+    elseif word.name and not system.is_folder(word.shown) then
+      local why = word.name == key and " needs a value" or system.did_you_mean(word.name, { key })
+      errors.fail(word.name == key and "" or "unknown ", "key '", word.name, "'", why, "; usage: ",
+        usage)
     else
-      folders[#folders + 1] = word
+      folders[#folders + 1] = word.shown
     end
   end
   if #folders == 0 then errors.fail("usage: ", usage) end

@@ -20,18 +20,18 @@ Chat.__index = Chat
 
 --- The configuration of `moonring chat`, with model_name_or_path and adapter_name_or_path set.
 --- `path`: a model; an adapter's folder, whose base is that of its adapter_config.json, or
---- model_name_or_path; or a LLaMA-Factory YAML for inference.
----@param path string
----@param words string[] key=value
+--- model_name_or_path; or a LLaMA-Factory YAML for inference; or absent: the words name the model.
+---@param path? string
+---@param words string[] keys and values
 ---@return moonring.Configuration
 function chat.configuration(path, words)
-  local yaml = path:find "%.ya?ml$"
+  local yaml = not path or path:find "%.ya?ml$"
   local c = config.load(yaml and path or nil, words)
   if c.infer_dtype == "float16" then
     config.fail "infer_dtype: float16: answers are computed in float32 or bfloat16"
   end
   if c.infer_dtype == "bfloat16" and not c.bf16 then c.pure_bf16 = true end
-  if yaml then
+  if not path or yaml then
     config.require_keys(c, { "model_name_or_path" })
     return c
   end
@@ -48,6 +48,18 @@ function chat.configuration(path, words)
   for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
   adapters[#adapters + 1] = path
   c.adapter_name_or_path = adapters
+  return c
+end
+
+--- The configuration of a command's words: [MODEL|ADAPTER|CONFIG.yaml] and keys and values. Errors:
+--- INVALID_ARGUMENT with the usage if no word names a model.
+---@param words string[] `arg`
+---@param usage string
+---@return moonring.Configuration
+function chat.command(words, usage)
+  local path = config.path(words)
+  local c = (path or words[1]) and chat.configuration(path, words)
+  if not c then config.fail("usage: ", usage) end
   return c
 end
 
