@@ -438,6 +438,34 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
 }
 
+// The output_dir of an interrupted run has checkpoints and no model of its own.
+TEST_F(BadConfigurationTest, AnInterruptedRunsFolderOffersItsNewestCheckpoint) {
+  const std::string adapter = R"({"base_model_name_or_path": "model"})";
+  for (const std::string step : {"2", "10", "20"}) {
+    std::filesystem::create_directories(Path("run/checkpoint-" + step));
+    Write("run/checkpoint-" + step + "/adapter_config.json", adapter);
+    if (step != "20") Write("run/checkpoint-" + step + "/manifest.json", "{}");  // 20: incomplete
+  }
+  const std::string why =
+      "no model here: a run in this folder was interrupted; its newest complete checkpoint is "
+      "given by ";
+  EXPECT_THAT(Run({"chat", "run"}),
+              FailsWith(2, "run: " + why + "moonring chat run/checkpoint-10"));
+  EXPECT_THAT(Line("adapter_name_or_path: run"),
+              FailsWith(2, HasSubstr("line.yaml:17: adapter_name_or_path: run: " + why +
+                                     "adapter_name_or_path=run/checkpoint-10")));
+  EXPECT_THAT(Run({"export", "model_name_or_path=run", "export_dir=x"}),
+              FailsWith(2, "model_name_or_path: run: " + why +
+                               "model_name_or_path=model adapter_name_or_path=run/checkpoint-10"));
+  Write("run/checkpoint-10/config.json", "{}");
+  Write("run/checkpoint-10/training_state.json", "{}");
+  EXPECT_THAT(
+      Word("model_name_or_path=run"),
+      FailsWith(2, "model_name_or_path: run: " + why + "model_name_or_path=run/checkpoint-10"));
+  EXPECT_THAT(Word("resume_from_checkpoint=run"),
+              FailsWith(2, HasSubstr("the newest is run/checkpoint-10")));
+}
+
 TEST_F(BadConfigurationTest, DeepSpeed) {
   const auto with = [&](const std::string& text, const std::string& word = "seed=1") {
     Write("ds.json", text);

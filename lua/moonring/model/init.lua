@@ -2,6 +2,7 @@
 -- and names on a hub. policy.lua in this folder loads the models that a configuration names.
 local errors = require "moonring.base.errors"
 local hub = require "moonring.hub"
+local interrupted = require "moonring.model.interrupted"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
 
@@ -14,7 +15,10 @@ for name, bound in pairs(native) do model[name] = bound end
 local function resolved(path, want, of)
   local builtin = path:match "^builtin:(.*)$"
   if builtin then return system.builtin(builtin) end
-  return hub.locate(path, want, of)
+  local place, name = hub.locate(path, want, of)
+  local is_key = of and of.model_name_or_path == path and "model_name_or_path"
+  interrupted.refuse(place, want, want == "adapter" and "adapter_name_or_path" or is_key or nil)
+  return place, name
 end
 
 local function named(checkpoint, name)

@@ -1,6 +1,7 @@
 --- Chat with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
 local data = require "moonring.data"
+local interrupted = require "moonring.model.interrupted"
 local models = require "moonring.model"
 local system = require "moonring.native.system"
 local configured_template = require "moonring.data.configured_template"
@@ -58,6 +59,7 @@ end
 ---@return moonring.Configuration
 function chat.command(words, usage)
   local path = config.path(words)
+  if path then interrupted.refuse(path, "model", nil, usage:match "^moonring %l+") end
   local c = (path or words[1]) and chat.configuration(path, words)
   if not c then config.fail("usage: ", usage) end
   return c

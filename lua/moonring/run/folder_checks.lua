@@ -1,5 +1,5 @@
 --- Checks of output_dir, and of the checkpoints in it, before a run begins.
-local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
 local output_folder = require "moonring.run.output_folder"

@@ -1,6 +1,6 @@
 --- Locks output_dir, so that only one run at a time writes into it. The folder is locked after all
 -- checks of a run have passed, so a run that is refused changes nothing there.
-local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"

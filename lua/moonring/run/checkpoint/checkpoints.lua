@@ -8,7 +8,7 @@
 -- writes manifest.json and renames the folder. If a save fails, only this checkpoint is lost: the
 -- error is logged and the run continues.
 local best = require "moonring.run.checkpoint.best"
-local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local options = require "moonring.base.options"

@@ -1,7 +1,7 @@
 --- Resumes from a checkpoint: chooses it, and checks that the configuration is that of the
 -- interrupted run. saved_state.lua describes the files of a checkpoint.
 local changes_of = require "moonring.run.checkpoint.resume_changes"
-local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
 local saved_state = require "moonring.run.checkpoint.saved_state"
 local system = require "moonring.native.system"
@@ -69,6 +69,12 @@ end
 -- The reason why a run cannot resume from a folder; nil if it can.
 local function refusal(folder)
   if not system.is_folder(folder) then return folder .. ": no such folder" end
+  for _, step in ipairs(checkpoint_folders.list(folder)) do
+    if checkpoint_folders.resumable(folder, step) then
+      return ("%s has checkpoints: expected one of them, the newest is %s/checkpoint-%d"):format(
+        folder, folder, step)
+    end
+  end
   return saved_state.broken(folder)
 end
 
