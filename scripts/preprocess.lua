@@ -47,5 +47,7 @@ if config.streaming then train = train:whole(config.per_device_train_batch_size)
 write(train, config.out)
 local stem = config.out:gsub("%.jsonl$", "")
 if eval then write(eval, stem .. ".eval.jsonl") end
-for _, one in ipairs(each or {}) do write(one.dataset, stem .. ".eval_" .. one.name .. ".jsonl") end
+for _, one in ipairs(each or {}) do
+  write(one.dataset, stem .. ".eval_" .. one.name:gsub("/", "_") .. ".jsonl")
+end
 progress:line(phases.words(progress))

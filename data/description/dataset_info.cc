@@ -302,12 +302,20 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
   for (const std::string& name : names) {
     if (is_online) info[name] = {{"hf_hub_url", name}};
   }
-  if (!is_online) {
+  const auto has_entry = [&](const std::string& name) {
+    const auto found = fetched.find(name);
+    return found != fetched.end() && !found->second.entry.empty();
+  };
+  if (!is_online && (names.empty() || !absl::c_all_of(names, has_entry))) {
     ASSIGN_OR_RETURN(info, ParseFile(path));
   }
   if (!info.is_object())
     return Invalid(
         absl::StrCat(path, ": expected an object of data sets by name, got ", info.type_name()));
+  for (const std::string& name : names) {
+    if (!has_entry(name)) continue;
+    ASSIGN_OR_RETURN(info[name], ParseJson(fetched.at(name).entry, name));
+  }
   std::vector<std::string> known;
   for (const auto& [name, entry] : info.items()) known.push_back(name);
   std::vector<DatasetDescription> descriptions;

@@ -57,19 +57,22 @@ struct DatasetDescription {
   Tags tags;
 };
 
-// The downloaded files of one split of a hub's data set. `split` selects slices of their rows, for
-// example "train[:100]"; the split is called train here, whatever its name on the hub.
+// The files of a data set that dataset_info.json does not name: the downloaded ones of one split of
+// a hub's data set, or those of a data set that is given by its path. `split` selects slices of
+// their rows, for example "train[:100]"; the split is called train here, whatever its name on the
+// hub. `entry`: JSON to use in place of the entry in dataset_info.json; empty: there is one.
 struct FetchedFiles {
   std::vector<std::string> files;
   std::string split = "train";
+  std::string entry;
 };
 
 // Descriptions of `names`, in that order. `formats`: the allowed values of "formatting"
-// (data/formats/format_table.h). `fetched`: downloaded data sets, by name. If dataset_dir is
-// ONLINE, each name is a data set on the hub with default settings. `is_checkout`: dataset_dir is a
-// checkout in the hub's cache (two folders below the repository's folder) with untrusted
-// descriptions: each file_name must be inside it, and links must not lead out of the repository's
-// folder.
+// (data/formats/format_table.h). `fetched`: data sets whose files are given here, by name;
+// dataset_info.json may be missing if each of them has an entry. If dataset_dir is ONLINE, each
+// name is a data set on the hub with default settings. `is_checkout`: dataset_dir is a checkout in
+// the hub's cache (two folders below the repository's folder) with untrusted descriptions: each
+// file_name must be inside it, and links must not lead out of the repository's folder.
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
     const std::vector<std::string>& formats,

@@ -86,6 +86,7 @@ std::map<std::string, data::FetchedFiles> Value<std::map<std::string, data::Fetc
     data::FetchedFiles& each = fetched[Value<std::string>::Read(L, lua_gettop(L) - 1)];
     each.files = fields.Require<std::vector<std::string>>("files");
     each.split = fields.Get<std::string>("split", "train");
+    each.entry = fields.Get<std::string>("entry", "");
     fields.Finish();
   }
   return fetched;

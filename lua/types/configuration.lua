@@ -128,13 +128,13 @@
 ---@field memory_check "refuse" | "warn" | "off"
 --- memory per rank for memory_check (80GiB, 500MB, ...); absent: that of the machine
 ---@field memory_limit? string
---- names from dataset_info.json
+--- names from dataset_info.json, or paths of files (docs/data.md)
 ---@field dataset? string[]
 --- custom rows instead of data sets (docs/data.md): a Lua file that returns a source, or a function
 --- of (config, tokenizer) that creates one. With max_steps rows are read during training; otherwise
 --- all are read first
 ---@field data_source? string
---- names of data sets to evaluate on; cannot be combined with val_size
+--- data sets to evaluate on, given as in dataset; cannot be combined with val_size
 ---@field eval_dataset? string[]
 --- the folder of dataset_info.json; builtin:quickstart, REMOTE:ORG/NAME, or ONLINE (docs/data.md);
 --- default data

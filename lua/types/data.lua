@@ -81,8 +81,9 @@ function data.model_template(files, tokenizer, where) end
 ---@field dir? string folder of dataset_info.json; default "data"
 ---@field dir_is_checkout? boolean whether `dir` is a checkout in a hub's cache; file names must
 ---   then stay inside it
----@field fetched? table<string, { files: string[], split: string }> for data sets that are stored
----   on a hub, by name: their downloaded files, and the split to read
+---@field fetched? table<string, { files: string[], split?: string, entry?: string }> by name: for
+---   data sets that are stored on a hub their downloaded files, and the split to read; for files
+---   that dataset_info.json does not describe, JSON that does
 ---@field max_samples? integer most rows of each data set
 ---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once" how
 ---   data sets are combined. "concat": one after another; "interleave_under": one row from each in

@@ -25,8 +25,9 @@ function source.rows(files) end
 --- the rows.
 ---@param dataset_dir string
 ---@param name string
----@param fetched? table<string, { files: string[], split: string }> for data sets that are stored
----   on a hub, by name: their downloaded files, and the split to read
+---@param fetched? table<string, { files: string[], split?: string, entry?: string }> by name: for
+---   data sets that are stored on a hub their downloaded files, and the split to read; for files
+---   that dataset_info.json does not describe, JSON that does
 ---@param is_checkout? boolean whether `dataset_dir` is a checkout in a hub's cache; file names must
 ---   then stay inside it
 ---@return moonring.Rows

@@ -2,6 +2,7 @@
 -- prepared form that tokenized_path contains.
 local config = require "moonring.config"
 local data = require "moonring.data"
+local dataset_names = require "moonring.data.dataset_names"
 local errors = require "moonring.base.errors"
 local hub_datasets = require "moonring.data.hub_datasets"
 local custom_data = require "moonring.data.custom_data"
@@ -37,12 +38,15 @@ end
 -- override the others.
 local function options(c, names, tokenizer, more)
   local dir = hub_datasets.dir(c)
+  local fetched = hub_datasets.fetch(dir, names, c)
+  local files = names and not hub_datasets.is_remote(c) and dataset_names.files(c, dir, names) or {}
+  for name, file in pairs(files) do fetched[name] = file end
   local wanted = {
     names = names,
     stage = stages.of(c).reads,
     dir = dir,
     dir_is_checkout = hub_datasets.is_remote(c),
-    fetched = hub_datasets.fetch(dir, names, c),
+    fetched = fetched,
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
