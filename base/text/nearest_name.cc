@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace moonring::base {
 namespace {
@@ -27,6 +30,26 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
   return back[b.size()];
 }
 
+// Returns "_words_of_a_name_", in lower case.
+std::string Words(absl::string_view name) {
+  return absl::StrCat("_", absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"-", "_"}}), "_");
+}
+
+// Returns the known names that contain all words of `name` next to each other, as lion_32bit does
+// for lion; none if there are more than three.
+std::vector<std::string> NamesWithWords(absl::string_view name,
+                                        absl::Span<const std::string> known) {
+  constexpr size_t kLeast = 3, kMost = 3;  // letters; names
+  std::vector<std::string> found;
+  if (name.size() < kLeast) return found;
+  const std::string words = Words(name);
+  for (const std::string& candidate : known) {
+    if (absl::StrContains(Words(candidate), words)) found.push_back(candidate);
+  }
+  if (found.size() > kMost) found.clear();
+  return found;
+}
+
 }  // namespace
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> known) {
@@ -47,8 +70,10 @@ std::string NearestName(absl::string_view name, absl::Span<const std::string> kn
 }
 
 std::string DidYouMean(absl::string_view name, absl::Span<const std::string> known) {
-  const std::string nearest = NearestName(name, known);
-  return nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)");
+  std::vector<std::string> meant = {NearestName(name, known)};
+  if (meant[0].empty()) meant = NamesWithWords(name, known);
+  return meant.empty() ? ""
+                       : absl::StrCat(" (did you mean '", absl::StrJoin(meant, "' or '"), "'?)");
 }
 
 }  // namespace moonring::base

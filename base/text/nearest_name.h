@@ -14,7 +14,8 @@ namespace moonring::base {
 // Returns "" if no name is close: if more than a third of the letters would have to change.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> known);
 
-// " (did you mean 'x'?)", or "".
+// " (did you mean 'x'?)" with the nearest name, or if there is none with up to three names that
+// contain the words of `name` ('lion_32bit' or 'paged_lion_32bit' for lion); or "".
 std::string DidYouMean(absl::string_view name, absl::Span<const std::string> known);
 
 }  // namespace moonring::base

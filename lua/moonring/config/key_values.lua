@@ -175,7 +175,9 @@ function key_values.check(place, name, value)
   if row.own_file and custom_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = secrets.shown(name, key_values.show(parsed))
-    if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
+    if contains(row.others, parsed) then
+      fail(place, later, ": ", name, ": ", shown, "; expected ", table.concat(row.choices, " | "))
+    end
     fail(place, name, ": expected ", table.concat(row.choices, " | "),
       row.own_file and " | a .lua file" or "", ", got '", shown, "'",
       system.did_you_mean(shown, row.choices))
