@@ -22,7 +22,8 @@ TEST_P(Report, IsMadeOfWhatFilesHold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sections, Report,
-                         ::testing::Values("curve", "growing_file", "rank_times", "share"),
+                         ::testing::Values("curve", "curve_extremes", "growing_file", "rank_times",
+                                           "run_clock", "run_status", "share"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -37,6 +37,127 @@ function sections.curve()
     "again")
 end
 
+-- The least, the greatest, the first and the last value are exact, however many points were
+-- removed, also with values that are not finite.
+function sections.curve_extremes()
+  local curve = require("moonring.report.curve").new()
+  local xs, ys, seed = {}, {}, 7
+  local function random()
+    seed = (seed * 16807) % 2147483647
+    return seed / 2147483647
+  end
+  local function check(what)
+    local least, most
+    for i, y in ipairs(ys) do
+      if y ~= system.null and (not least or y < least.y) then least = { x = xs[i], y = y } end
+      if y ~= system.null and (not most or y > most.y) then most = { x = xs[i], y = y } end
+    end
+    same({ curve.least, curve.most }, { least, most }, what)
+    same({ curve.x[1], curve.y[1], curve.x[#curve.x], curve.y[#curve.y] },
+      { xs[1], ys[1], xs[#xs], ys[#ys] }, what .. ": ends")
+  end
+  for step = 1, 30000 do
+    xs[step] = step
+    ys[step] = random() < 0.01 and system.null or random() - step / 3e4
+    curve:add(step, ys[step])
+    if step % 777 == 0 then check("step " .. step) end
+  end
+  -- A run that resumes after step 20000 leaves out the least value, which came later.
+  for i = 20001, #xs do xs[i], ys[i] = nil, nil end
+  xs[20001], ys[20001] = 20001, 0.5
+  curve:add(20001, 0.5)
+  assert(curve.least.x <= 20000 and curve.least.y > -20000 / 3e4, "the least after a resume")
+  -- Of two evaluations at the same step the curve has the later one; both count as extremes.
+  local twice = require("moonring.report.curve").new()
+  for _, each in ipairs { { 10, 3 }, { 20, 1 }, { 20, 2 } } do twice:add(each[1], each[2]) end
+  same({ twice.x, twice.y, twice.least }, { { 10, 20 }, { 3, 2 }, { x = 20, y = 1 } }, "twice")
+  local none = require("moonring.report.curve").new()
+  none:add(1, system.null)
+  assert(none.least == nil and none.most == nil, "no finite value")
+end
+
+-- A run's status: from run_state.json and the lock, or for older runs from the log.
+function sections.run_status()
+  local run_status = require "moonring.report.run_status"
+  local trainer = require "moonring.native.trainer"
+  local dir = folder .. "/status"
+  system.make_folder(dir)
+  local function status(state, standing) return run_status.of(dir, state, standing or {}) end
+  local function resumable(step)
+    local at = ("%s/checkpoint-%d"):format(dir, step)
+    system.make_folder(at)
+    system.write(at .. "/manifest.json", "{}")
+    system.write(at .. "/training_state.json", "{}")
+  end
+  local function expect(found, word, part, checkpoint)
+    same(found.word, word, part)
+    assert(found.reason:find(part, 1, true), found.reason)
+    same(found.checkpoint or "none", checkpoint or "none", word .. "'s checkpoint")
+    same(found.resume ~= nil, checkpoint ~= nil, word .. "'s command")
+  end
+  local at = { step = 12, total_steps = 20 }
+  local running = { state = "running", reason = "it trains", step = 14 }
+  expect(status(running, at), "killed", "without a word after step 14: kill -9")
+  expect(status({ state = "running", reason = "x" }), "killed", "before the first step")
+  expect(status(nil, at), "ended", "the log ends after step 12")
+  same(run_status.of(dir, running, at, true).word, "running", "the run's own page")
+  expect(status(nil, { step = 20, total_steps = 20, finished = true }), "finished",
+    "after step 20 of 20")
+  local lock = trainer.lock_folder(dir)
+  expect(status(running, at), "running", "it trains")
+  expect(status(nil, at), "running", "run.lock")
+  lock:close()
+  resumable(5)
+  resumable(10)
+  system.make_folder(dir .. "/checkpoint-15") -- of save_only_model: no run can resume from it
+  local command = "moonring train c.yaml resume_from_checkpoint=out/checkpoint-3 seed=1"
+  running.command = command
+  expect(status(running, at), "killed", "kill -9", "checkpoint-10")
+  same(status(running, at).resume,
+    "moonring train c.yaml seed=1 resume_from_checkpoint=true", "command")
+  expect(status({ state = "stopped", reason = "SIGTERM ended it", checkpoint = "checkpoint-5" }),
+    "stopped", "SIGTERM ended it", "checkpoint-5")
+  local own = "moonring train d.yaml resume_from_checkpoint=true"
+  same(status({ state = "stopped", reason = "x", next = { own } }).resume, own, "its own command")
+  expect(status { state = "failed", reason = "the loss is nan", resumable = false }, "failed",
+    "the loss is nan")
+  expect(status { state = "finished", reason = "all steps are made" }, "finished", "all steps")
+  for _, wrong in ipairs { { state = "done" }, { {} }, { state = 7 } } do
+    local ok, why = pcall(status, wrong)
+    assert(not ok and tostring(why):find("status/run_state.json: state is ", 1, true), why)
+  end
+end
+
+-- Tokens and seconds by step. elapsed_time has whole seconds; the fractions follow from the rate.
+function sections.run_clock()
+  local clock = require("moonring.report.run_clock").new()
+  local function line(step, tokens, seconds, rate)
+    clock:add { current_steps = step, tokens = tokens, tokens_per_second = rate,
+      elapsed_time = ("0:%02d:%02d"):format(math.floor(seconds / 60), math.floor(seconds % 60)) }
+  end
+  line(1, 100, 1.25, 80) -- 100 tokens in 1.25 s
+  line(2, 200, 1.75, 200)
+  line(2, 200, 3.5, 0)   -- an evaluation of some 1.75 s
+  line(3, 300, 4.5, 100)
+  line(4, 400, 61.5, 100 / 57)
+  same(clock.tokens.y, { 100, 200, 300, 400 }, "tokens")
+  for i, wanted in ipairs { 1.25, 3, 4, 61 } do
+    assert(clock.seconds.y[i] >= wanted and clock.seconds.y[i] < wanted + 1, clock.seconds.y[i])
+  end
+  same(clock.seconds.y[1], 1.25, "the fraction")
+  same(clock:mean(), 400 / (1.25 + 0.5 + 1 + 57), "the mean of the steps")
+  -- A resumed run counts from 0 again; elapsed_seconds is taken as it is.
+  clock:add { current_steps = 5, tokens = 500, elapsed_time = "0:00:02" }
+  assert(clock.seconds.y[5] >= 63 and clock.seconds.y[5] < 65, clock.seconds.y[5])
+  local exact = require("moonring.report.run_clock").new()
+  exact:add { current_steps = 1, elapsed_time = "1 day, 0:00:01", elapsed_seconds = 86401.75 }
+  same(exact.seconds.y, { 86401.75 }, "elapsed_seconds")
+  local days = require("moonring.report.run_clock").new()
+  days:add { current_steps = 1, elapsed_time = "2 days, 1:00:01" }
+  same(days.seconds.y, { 2 * 86400 + 3601 }, "days")
+  assert(days:mean() == nil, "no rate")
+end
+
 function sections.growing_file()
   local path = folder .. "/lines.jsonl"
   system.remove(path)

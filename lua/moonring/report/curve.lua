@@ -1,5 +1,6 @@
 --- A curve over steps, small enough for a page. Beyond a few thousand points, neighbouring points
--- form groups, and only the minimum and maximum of each group are kept, so no spike is lost.
+-- form groups, and only the minimum and maximum of each group are kept, so no spike is lost. The
+-- least and the greatest value of all are exact, and so are the first and the last point.
 local system = require "moonring.native.system"
 
 ---@class moonring.curve
@@ -12,6 +13,8 @@ local curve = {}
 ---@field width integer points per group, of which the extremes are kept
 ---@field ends integer[] the index in x at which each group ends, if width is above 1
 ---@field open integer points after the end of the last group
+---@field least? { x: number, y: number } the least finite value that was added, the first of equals
+---@field most? { x: number, y: number } the greatest
 local Curve = {}
 Curve.__index = Curve
 
@@ -77,7 +80,15 @@ local function widen(self)
   thin(self, ends, 0)
 end
 
--- Removes all points at step x and later.
+-- Updates the least and the greatest value.
+local function take_extremes(self, x, y)
+  if y == system.null then return end
+  if not self.least or y < self.least.y then self.least = { x = x, y = y } end
+  if not self.most or y > self.most.y then self.most = { x = x, y = y } end
+end
+
+-- Removes all points at step x and later. Their values no longer count as extremes, except one at x
+-- itself: a run may evaluate twice at a step, during the training and after it.
 local function cut(self, x)
   local xs, ys, ends = self.x, self.y, self.ends
   if not xs[1] or xs[#xs] < x then return end
@@ -87,6 +98,13 @@ local function cut(self, x)
   end
   while ends[1] and ends[#ends] > #xs do ends[#ends] = nil end
   self.open = #xs - (ends[#ends] or 0)
+  for _, each in ipairs { self.least or { x = x }, self.most or { x = x } } do
+    if each.x > x then
+      self.least, self.most = nil, nil
+      for i = 1, #xs do take_extremes(self, xs[i], ys[i]) end
+      return
+    end
+  end
 end
 
 --- Adds a point at step x. Points at x and later steps are removed first, since a resumed run
@@ -101,6 +119,7 @@ function Curve:add(x, y)
     self.open = 0
   end
   xs[#xs + 1], ys[#ys + 1] = x, y
+  take_extremes(self, x, y)
   self.points, self.open = self.points + 1, self.open + 1
   if #xs > MOST then widen(self) end
 end

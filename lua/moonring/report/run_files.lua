@@ -4,8 +4,10 @@ local curve = require "moonring.report.curve"
 local errors = require "moonring.base.errors"
 local growing_file = require "moonring.report.growing_file"
 local rank_times = require "moonring.report.rank_times"
+local run_clock = require "moonring.report.run_clock"
 local run_samples = require "moonring.report.run_samples"
 local run_settings = require "moonring.report.run_settings"
+local run_status = require "moonring.report.run_status"
 local system = require "moonring.native.system"
 
 ---@class moonring.run_files
@@ -16,6 +18,9 @@ local run_files = {}
 ---@field name string its name on the page
 ---@field curves table<string, moonring.Curve> by metric, from trainer_log.jsonl
 ---@field standing table<string, any> values in the last log line: step, total_steps, epoch, ...
+---@field clock moonring.RunClock
+---@field status? moonring.RunStatus since the first refresh
+---@field is_own? boolean whether this process is the run
 ---@field ranks moonring.RankTimes
 ---@field parts table<string, any> the contents of the other files, by section of the page
 ---@field texts table<string, string> the text of these files when they were read
@@ -27,17 +32,19 @@ local MOST_CURVES = 400
 -- Fields of a log line that are not curves, with their names on the page.
 local STANDING = { current_steps = "step", total_steps = "total_steps", epoch = "epoch",
   percentage = "percentage", elapsed_time = "elapsed_time", remaining_time = "remaining_time",
-  tokens = "tokens" }
+  elapsed_seconds = "elapsed_seconds", tokens = "tokens" }
 
 -- Files with one JSON value each.
 local WHOLE = { data = "data_report.json", memory = "memory_report.json",
-  results = "all_results.json" }
+  results = "all_results.json", state = "run_state.json" }
 
 -- A folder with one of these files belongs to a run.
 local SIGNS = { "trainer_log.jsonl", "training_args.yaml", "generated_predictions.jsonl",
-  "run.lock" }
+  "run.lock", "run_state.json" }
 
-local function begin(self) self.curves, self.standing, self.count = {}, {}, 0 end
+local function begin(self)
+  self.curves, self.standing, self.count, self.clock = {}, {}, 0, run_clock.new()
+end
 
 --- Opens a run's folder without reading it. Errors: NOT_FOUND if no run has written there.
 ---@param folder string
@@ -89,7 +96,18 @@ local function take_line(self, line)
       if into then into:add(step, value) end
     end
   end
-  self.standing.finished = line.tokens == nil -- the line after the last step has no tokens
+  self.clock:add(line)
+  -- The line after the last step has no tokens. The evaluation after it changes nothing.
+  if not alone then self.standing.finished = line.tokens == nil end
+end
+
+-- Updates the status; returns whether it has changed. It may without any file: a killed process
+-- releases its lock.
+local function refresh_status(self)
+  local before = self.status
+  local status = run_status.of(self.folder, self.parts.state, self.standing, self.is_own)
+  self.status = status
+  return not before or system.json_encode(before) ~= system.json_encode(status)
 end
 
 -- The text of a file that is always rewritten as a whole; also returns whether the text has
@@ -139,7 +157,7 @@ function RunFiles:refresh()
     changed = true
   end
   if run_samples.refresh(self) then changed = true end
-  return changed
+  return refresh_status(self) or changed
 end
 
 --- The data of the run for a page.
@@ -147,10 +165,15 @@ end
 function RunFiles:data()
   local curves = {}
   for name, each in pairs(self.curves) do
-    curves[name] = { x = each.x, y = each.y, points = each.points }
+    curves[name] = { x = each.x, y = each.y, points = each.points, least = each.least,
+      most = each.most }
   end
+  local clock = self.clock
   local facts = { name = self.name, folder = system.absolute(self.folder), curves = curves,
-    standing = self.standing, ranks = self.ranks:data() }
+    axes = { tokens = { x = clock.tokens.x, y = clock.tokens.y },
+      time = { x = clock.seconds.x, y = clock.seconds.y } },
+    mean_tokens_per_second = clock:mean(), standing = self.standing, status = self.status,
+    ranks = self.ranks:data() }
   for part, value in pairs(self.parts) do facts[part] = value end
   return facts
 end

@@ -41,6 +41,7 @@ end
 
 local function write(self)
   self.files = self.files or run_files.open(self.folder)
+  self.files.is_own = true
   self.files:refresh()
   system.write(self.folder .. "/" .. FILE, page.text { self.files })
 end
