@@ -22,8 +22,9 @@ TEST_P(Report, IsMadeOfWhatFilesHold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sections, Report,
-                         ::testing::Values("curve", "curve_extremes", "growing_file", "rank_times",
-                                           "run_clock", "run_status", "share"),
+                         ::testing::Values("completion_groups", "curve", "curve_extremes",
+                                           "growing_file", "rank_times", "run_clock", "run_status",
+                                           "share"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

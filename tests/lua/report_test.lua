@@ -158,6 +158,28 @@ function sections.run_clock()
   assert(days:mean() == nil, "no rate")
 end
 
+-- Completions are grouped by prompt, the best reward first.
+function sections.completion_groups()
+  local groups_of = require("moonring.report.completion_groups").of
+  local rows = {}
+  for prompt = 1, 8 do
+    for i = 1, 8 do
+      rows[#rows + 1] = { prompt = "p" .. prompt, example = prompt, completion = i,
+        reward = (i * 3) % 8 }
+    end
+  end
+  rows[2].reward = system.null -- the reward function gave none
+  local groups, count = groups_of(rows, false)
+  same({ #groups, count }, { 6, 8 }, "groups")
+  local first, ranks = {}, {}
+  for i, row in ipairs(groups[2].rows) do first[i], ranks[i] = row.reward, row.rank end
+  same({ groups[2].prompt, groups[2].count, groups[2].mean, first, ranks },
+    { "p2", 8, 3.5, { 7, 6, 5, 4, 3, 0 }, { 1, 2, 3, 4, 5, 8 } }, "the second")
+  same(groups[1].rows[6].reward, system.null, "without a reward: the last")
+  same(groups[1].mean, (28 - 6) / 7, "the mean of those with one")
+  same(select(2, groups_of({ { prompt = "a" }, { prompt = "b" } }, true)), 1, "a part of a file")
+end
+
 function sections.growing_file()
   local path = folder .. "/lines.jsonl"
   system.remove(path)

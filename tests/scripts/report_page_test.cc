@@ -109,6 +109,7 @@ TEST_F(ReportPageTest, ARunKeepsItUp) {
   EXPECT_EQ(run.at("data"), ReadJson(Path("out/data_report.json")));
   EXPECT_EQ(run.at("memory"), ReadJson(Path("out/memory_report.json")));
   EXPECT_EQ(run.at("results"), ReadJson(Path("out/all_results.json")));
+  EXPECT_EQ(run.at("status").at("word"), "finished");
 
   ASSERT_NE(Setting(run, "learning_rate"), nullptr);
   EXPECT_EQ(*Setting(run, "learning_rate"),
@@ -148,6 +149,7 @@ TEST_F(ReportPageTest, ARunKeepsItUp) {
   ASSERT_THAT(Run({"report", "out"}), Succeeds());
   const json killed = Data("out/report.html").at("runs")[0];
   EXPECT_EQ(killed.at("standing").at("step"), lines[lines.size() - 2].at("current_steps"));
+  EXPECT_NE(killed.at("status").at("word"), "finished");
 }
 
 // With report_html: false neither the page nor the files that exist only for it are written.
@@ -210,8 +212,28 @@ TEST_F(ReportPageTest, TextEndsNoElement) {
   EXPECT_EQ(data.at("name"), run);
   EXPECT_EQ(data.at("samples")[1].at("rows")[0].at("predict"), evil);
   EXPECT_EQ(Setting(data, evil)->at("section"), "Others");
-  const std::string longest = data.at("samples")[0].at("rows")[0].at("completion");
+  const std::string longest = data.at("samples")[0].at("groups")[0].at("rows")[0].at("completion");
   EXPECT_THAT(longest, HasSubstr(" bytes more)"));
+}
+
+// The evaluation after the training is a point of its curve, also where it comes after the line
+// that ends the log; the least of all evaluations counts that one and another at the same step.
+TEST_F(ReportPageTest, TheLastEvaluationCounts) {
+  const auto evaluation = [](int step, double loss) {
+    return json{{"current_steps", step}, {"total_steps", 3}, {"eval_loss", loss}, {"tokens", 7}};
+  };
+  fs::create_directories(Path("run"));
+  const std::string end = R"({"current_steps":3,"total_steps":3,"epoch":1.0})";
+  Write("run/trainer_log.jsonl", evaluation(0, 0.9).dump() + "\n" + Lines(3) +
+                                     evaluation(3, 0.25).dump() + "\n" + end + "\n" +
+                                     evaluation(3, 0.5).dump() + "\n");
+  ASSERT_THAT(Run({"report", "run"}), Succeeds());
+  const json run = Data("run/report.html").at("runs")[0];
+  const json& curve = run.at("curves").at("eval_loss");
+  EXPECT_EQ(curve.at("x"), json({0, 3}));
+  EXPECT_EQ(curve.at("y"), json({0.9, 0.5}));
+  EXPECT_EQ(curve.at("least"), json({{"x", 3}, {"y", 0.25}}));
+  EXPECT_EQ(run.at("status").at("word"), "finished");
 }
 
 TEST_F(ReportPageTest, SeveralRunsAreCompared) {
@@ -240,6 +262,10 @@ TEST_F(ReportPageTest, SaysWhatIsWrong) {
   EXPECT_THAT(Run({"report", "run"}),
               FailsWith(2, HasSubstr("run/trainer_log.jsonl:2:2: not valid JSON")));
   Write("run/trainer_log.jsonl", Lines(1));
+  Write("run/run_state.json", R"({"state": "done"})");
+  EXPECT_THAT(Run({"report", "run"}),
+              FailsWith(2, HasSubstr("run/run_state.json: state is done, expected running,")));
+  fs::remove(Path("run/run_state.json"));
   EXPECT_THAT(Run({"report", "run", "ouut=x"}),
               FailsWith(2, HasSubstr("unknown key 'ouut' (did you mean 'out'?)")));
   EXPECT_THAT(Run({"report", "run", "out=nowhere/x.html"}),

@@ -1,5 +1,6 @@
 --- Texts that a run's model generated, for a page: answers to sample_prompt, completions of
 -- rollouts, predictions. Only the first few of each kind are shown, and long texts are truncated.
+local completion_groups = require "moonring.report.completion_groups"
 local growing_file = require "moonring.report.growing_file"
 local system = require "moonring.native.system"
 
@@ -28,11 +29,11 @@ local function shortened(row)
   return short
 end
 
--- Decodes the first complete lines of a file.
-local function first_rows(text, path)
+-- Decodes the first complete lines of a file, at most `most`.
+local function first_rows(text, path, most)
   local rows = {}
   for line in text:gmatch "([^\n]*)\n" do
-    if #rows == ROWS then break end
+    if #rows == most then break end
     local row = growing_file.decode(line, path, #rows + 1)
     if type(row) == "table" then rows[#rows + 1] = shortened(row) end
   end
@@ -53,7 +54,8 @@ local function files(folder)
   return list
 end
 
---- Reads new texts into parts.samples, as { kind, file, rows } each.
+--- Reads new texts into parts.samples, as { kind, file, rows } each, or { kind, file, groups } for
+--- completions.
 ---@param run moonring.RunFiles
 ---@return boolean whether anything is new
 function run_samples.refresh(run)
@@ -69,8 +71,14 @@ function run_samples.refresh(run)
   if run.texts.samples == whole then return false end
   run.texts.samples, run.parts.samples = whole, {}
   for i, file in ipairs(read) do
-    run.parts.samples[i] = { kind = file.kind, file = file.name,
-      rows = first_rows(file.text, run.folder .. "/" .. file.name) }
+    local sample = { kind = file.kind, file = file.name }
+    if file.kind == "completions" then
+      local rows = first_rows(file.text, run.folder .. "/" .. file.name, math.huge)
+      sample.groups, sample.prompts = completion_groups.of(rows, #file.text == READ)
+    else
+      sample.rows = first_rows(file.text, run.folder .. "/" .. file.name, ROWS)
+    end
+    run.parts.samples[i] = sample
   end
   return true
 end

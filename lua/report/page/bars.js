@@ -30,6 +30,11 @@ function swatch(i) {
   return styled(element("span", {class: "swatch"}), {background: "var(--c" + (i % COLORS) + ")"});
 }
 
+// A run's name with its colour.
+function runName(run) {
+  return element("span", {title: run.folder}, swatch(runColor(run.name)), run.name);
+}
+
 function key(names) {
   return element("p", {class: "faint"}, ...names.flatMap((name, i) => [swatch(i), name + "  "]));
 }
@@ -46,7 +51,8 @@ function lengthBars(data) {
 
 const MOST_RANKS = 16;
 
-// Draws the times of ranks from ranks.jsonl; the ranks that worked longest come first.
+// Draws the times of ranks from ranks.jsonl; the ranks that worked longest come first. A single
+// rank has none to be compared with.
 function rankBars(ranks) {
   const order = ranks.busy.map((_, rank) => rank).sort((a, b) => ranks.busy[b] - ranks.busy[a]);
   const worst = order[0];
@@ -79,24 +85,26 @@ function rankBars(ranks) {
   ];
 }
 
+// The peak of memory_report.json. On a GPU the allocator counts all of it. On a CPU the report
+// counts what came after the start, apart from the process's whole memory, which the overview has.
 function memoryBars(memory) {
-  const worst = memory.worst;
-  const parts = worst.device || worst.parts;
+  const {rank, parts: host, device, totals} = memory.worst;
+  const parts = device || host;
   const names = Object.keys(parts).filter((name) => parts[name] > 0);
   names.sort((a, b) => parts[b] - parts[a]);
+  const sum = names.reduce((all, name) => all + parts[name], 0);
+  const said = device ? "on its GPU: " + bytes(sum) + " by category; tensors of the allocator " +
+          bytes(totals.device_allocated) :
+                        bytes(sum) + " by category; the kernel counts " + bytes(totals.kernel) +
+          " above the " + bytes(totals.start_level) + " after the start";
   return [
     element(
-        "p",
-        {},
-        "At the peak of rank " + worst.rank + (worst.device ? ", on its GPU" : "") + ": " +
-            bytes(worst.totals.device_allocated || worst.totals.kernel),
-        ),
-    bars(
-        names.map((name) => ({
-                    label: words(name),
-                    parts: [{value: parts[name], color: 0}],
-                    text: bytes(parts[name]),
-                  })),
-        ),
+        "p", {},
+        (memory.ranks.length > 1 ? "At the peak of rank " + rank + ", " : "At the peak, ") + said),
+    bars(names.map((name) => ({
+                     label: words(name),
+                     parts: [{value: parts[name], color: 0}],
+                     text: bytes(parts[name]),
+                   }))),
   ];
 }

@@ -1,109 +1,102 @@
-// Curves over steps, drawn by uPlot. All charts zoom together: a range of steps that is selected in
-// one chart by dragging is shown by all; a double click shows all steps again.
+// Curves, drawn by uPlot.
 
-const charts = new Set();
-let zoom = null;  // { min, max } of the steps that are shown; null: all
-let zooming = false;
+const FEW = 40;      // most points of a curve whose points are drawn as dots
+const HEIGHT = 230;  // pixels
 
-function setZoom(range, but) {
-  zoom = range;
-  zooming = true;
-  for (const chart of charts) {
-    if (chart.plot === null || chart.plot === but) continue;
-    if (zoom)
-      chart.plot.setScale("x", zoom);
-    else
-      chart.plot.setData(chart.plot.data);
-  }
-  zooming = false;
-}
-
-// Joins curves that have different steps into one table for uPlot: undefined where a curve has no
-// point at a step, null for a value that is not finite.
+// Joins curves that have different x into one table for uPlot: undefined where a curve has no
+// point, null for a value that is not finite.
 function joined(lines) {
   if (lines.length === 0) return [[]];
   return uPlot.join(lines.map((line) => [line.x, line.y]));
 }
 
-// The running mean of TensorBoard's smoothing slider: exponential, with bias correction.
-function smoothed(ys, weight) {
-  let mean = 0;
-  let mass = 0;
-  return ys.map((y) => {
-    if (y === null) return null;
-    mean = mean * weight + (1 - weight) * y;
-    mass = mass * weight + (1 - weight);
-    return mean / mass;
-  });
-}
-
-function axes(show, steps) {
-  const faint = () => styleValue("--faint");
-  const line = {stroke: () => styleValue("--line"), width: 1};
-  const axis = {stroke: faint, grid: line, ticks: line, font: "11px system-ui, sans-serif"};
-  return [
-    {...axis, size: 32, incrs: WHOLE_STEPS, values: (_, ticks) => ticks.map(tickNumber)},
-    {
-      ...axis,
-      size: 70,
-      ...(steps ? {incrs: steps} : {}),
-      values: (_, ticks) => ticks.map((each) => (each === null ? "" : show(each)))
-    },
-  ];
-}
-
-// A figure that draws `lines`, { label, x, y, color, dash, faint, raw }. `how.show` formats a
-// value, `how.tick` a label of the axis at multiples of one of `how.steps`. With `how.fill` the
-// areas down to zero are filled, the first line behind the others.
+// A figure that draws `lines`, { row, column, x, y, color, dash, faint, raw }: row and column are
+// those of the legend. `how.show` formats a value, `how.tick` a label of the axis at multiples of
+// one of `how.steps`, `how.unit` is named beside the title. With `how.fill` the areas down to zero
+// are filled, the first line behind the others, and `raw` has the values to show.
 class Chart {
   constructor(title, how) {
+    this.title = title;
     this.how = {show: shortNumber, tick: tickNumber, ...how};
     this.plot = null;
     this.lines = [];
+    this.off = new Set();  // rows of the legend that are switched off
     this.log = false;
     this.logButton =
-        element("button", {"aria-pressed": "false", onclick: () => this.toggle()}, "log");
-    this.place = element("div", {class: "plot"});
-    this.figure =
-        element("figure", {}, element("figcaption", {}, title, this.logButton), this.place);
+        element("button", {"aria-pressed": "false", onclick: () => this.toggleLog()}, "log");
+    this.place = element("div", {
+      class: "plot",
+      tabindex: "0",
+      role: "img",
+      "aria-label": title + ": a chart; the arrow keys move along it",
+      onkeydown: (event) => this.press(event),
+    });
+    this.legend = new Legend(this.how.fill ? null : (row) => this.toggleRow(row));
+    const name = element("span", {}, title);
+    if (this.how.unit) name.append(element("span", {class: "faint"}, "  " + this.how.unit));
+    this.figure = element(
+        "figure", {}, element("figcaption", {}, name, this.logButton), this.place,
+        this.legend.place);
     new ResizeObserver(() => this.resize()).observe(this.place);
     charts.add(this);
   }
 
-  toggle() {
+  toggleLog() {
     this.log = !this.log;
-    this.logButton.setAttribute("aria-pressed", String(this.log));
     this.remake();
+  }
+
+  toggleRow(row) {
+    if (!this.off.delete(row)) this.off.add(row);
+    this.remake();
+  }
+
+  // Moves the cursor with the arrow keys.
+  press(event) {
+    const move = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    if (!move || !this.plot) return;
+    event.preventDefault();
+    const xs = this.plot.data[0];
+    const from = this.plot.cursor.left >= 0 ? this.plot.cursor.idx : move < 0 ? xs.length : -1;
+    const at = Math.min(Math.max(from + move, 0), xs.length - 1);
+    this.plot.setCursor({left: this.plot.valToPos(xs[at], "x"), top: HEIGHT / 3});
   }
 
   // Draws these lines. If only their numbers differ from the lines drawn before, updates the
   // existing plot.
   update(lines) {
-    const same = (a, b) =>
-        a.label === b.label && a.color === b.color && a.dash === b.dash && a.faint === b.faint;
-    const before = this.lines;
-    this.lines = lines;
-    const positive = lines.every((line) => line.y.every((y) => y === null || y > 0));
-    this.logButton.hidden = this.how.fill || !positive;
+    const look = (list) => JSON.stringify([
+      xAxis, ...list.map(({row, column, color, dash, faint}) => [row, column, color, dash, faint])
+    ]);
     const few = (list) => list.every((line) => line.x.length <= FEW);
-    if (this.plot && lines.length === before.length &&
-        lines.every((line, i) => same(line, before[i])) && few(lines) === few(before) &&
-        (!this.log || positive)) {
+    const positive = lines.every((line) => line.y.every((y) => y === null || y > 0));
+    const same = this.look === look(lines) && few(lines) === few(this.lines);
+    this.lines = lines;
+    this.look = look(lines);
+    this.logButton.hidden = this.how.fill || !positive;
+    if (this.plot && same && (!this.log || positive)) {
       zooming = true;
-      this.plot.setData(joined(lines), zoom === null);
+      this.plot.setData(joined(this.drawn()), zoom === null);
       if (zoom) this.plot.setScale("x", zoom);
       zooming = false;
+      this.tell();
     } else {
       if (!positive) this.log = false;
       this.remake();
     }
   }
 
-  series(line, i) {
+  // The lines in the order in which they are drawn: the first of the legend on top.
+  drawn() {
+    return this.how.fill ? this.lines : [...this.lines].reverse();
+  }
+
+  series(line) {
     const fill = this.how.fill;
     const stroke = () => color(line.color) + (line.faint ? "55" : "");
     return {
-      label: line.label,
+      label: line.row + " " + line.column,
+      show: !this.off.has(line.row),
       stroke,
       fill: fill ? () => color(line.color) : undefined,
       width: fill    ? 0 :
@@ -111,32 +104,49 @@ class Chart {
                        1.6,
       dash: line.dash,
       points: {show: !fill && !line.faint && line.x.length <= FEW, size: 5, fill: stroke},
-      value: (plot, y, _, at) => this.how.show(line.raw && at !== null ? line.raw[at] : y),
     };
   }
 
-  remake() {
-    if (this.plot) this.plot.destroy();
-    this.plot = null;
-    const width = this.place.clientWidth;
-    if (width === 0 || this.lines.length === 0) return;
-    const how = {
+  // Shows in the legend the values at the cursor, or the last values.
+  tell() {
+    const {plot, lines} = this;
+    if (!plot) return;
+    const hovered = plot.cursor.left >= 0 && plot.cursor.idx !== null;
+    const drawn = this.drawn();
+    const texts = lines.map((line) => {
+      const s = drawn.indexOf(line) + 1;
+      const ys = plot.data[s];
+      const at = hovered ? plot.cursor.idxs[s] : ys.findLastIndex((y) => y !== undefined);
+      if (at === null || at === undefined || at < 0) return "";
+      const value = line.raw ? line.raw[at] : ys[at];
+      return value === null ? "NaN or inf" : this.how.show(value);
+    });
+    const place = hovered ? placeText(plot.data[0][plot.cursor.idx]) : "last";
+    this.legend.show(place + (lines.some((line) => line.smooth) ? ", smoothed" : ""), texts);
+  }
+
+  options(width) {
+    return {
       width,
-      height: 230,
+      height: HEIGHT,
+      legend: {show: false},
       scales: {
         x: {time: false},
         y: this.log       ? {distr: 3} :
             this.how.fill ? {range: (_, low, high) => [0, high || 1]} :
                             {},
       },
-      axes: axes(this.how.tick, this.how.steps),
-      cursor: {sync: {key: "steps"}, focus: {prox: 24}, drag: {x: true, y: false}},
+      axes: plotAxes(this.how),
+      cursor: {
+        sync: {key: "x"},
+        focus: {prox: NEAR},
+        drag: {x: true, y: false},
+        dataIdx: nearest,
+      },
       focus: {alpha: this.how.fill ? 1 : 0.35},
-      series: [
-        {label: "step", value: (_, x) => (x === null || x === undefined ? "-" : integer(x))},
-        ...this.lines.map((line, i) => this.series(line, i)),
-      ],
+      series: [{label: AXES[xAxis].label}, ...this.drawn().map((line) => this.series(line))],
       hooks: {
+        setCursor: [() => this.tell()],
         setScale: [
           (plot, key) => {
             if (key !== "x" || zooming || !this.plot) return;
@@ -146,11 +156,21 @@ class Chart {
         ],
       },
     };
+  }
+
+  remake() {
+    if (this.plot) this.plot.destroy();
+    this.plot = null;
+    this.logButton.setAttribute("aria-pressed", String(this.log));
+    this.legend.update(this.lines, this.off);
+    const width = this.place.clientWidth;
+    if (width === 0 || this.lines.length === 0) return;
     zooming = true;
-    this.plot = new uPlot(how, joined(this.lines), this.place);
+    this.plot = new uPlot(this.options(width), joined(this.drawn()), this.place);
     if (zoom) this.plot.setScale("x", zoom);
     zooming = false;
     this.plot.over.addEventListener("dblclick", () => setZoom(null, null));
+    this.tell();
   }
 
   resize() {
@@ -158,36 +178,7 @@ class Chart {
     if (this.plot === null)
       this.remake();
     else if (width > 0 && width !== this.plot.width)
-      this.plot.setSize({width, height: 230});
-  }
-}
-
-const FEW = 40;  // most points of a curve whose points are drawn as dots
-
-// A grid of charts, by title. An update removes charts that are not wanted any more.
-class Board {
-  constructor() {
-    this.grid = element("div", {class: "charts"});
-    this.charts = new Map();
-  }
-
-  // wanted: [{ title, how, lines }]
-  update(wanted) {
-    const titles = new Set(wanted.map((each) => each.title));
-    for (const [title, chart] of this.charts) {
-      if (titles.has(title)) continue;
-      chart.figure.remove();
-      charts.delete(chart);
-      this.charts.delete(title);
-    }
-    for (const {title, how, lines} of wanted) {
-      if (!this.charts.has(title)) {
-        const chart = new Chart(title, how);
-        this.charts.set(title, chart);
-        this.grid.append(chart.figure);
-      }
-      this.charts.get(title).update(lines);
-    }
+      this.plot.setSize({width, height: HEIGHT});
   }
 }
 

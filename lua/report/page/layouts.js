@@ -130,13 +130,21 @@ function microDrawing(micro, state, again) {
   return parts.filter((part) => part !== null);
 }
 
+// Whether more than one rank shares the work; otherwise there is nothing to lay out.
+function hasLayouts(run) {
+  return (run.layouts || [])
+      .some(
+          ({groups}) => groups.length > 1 ||
+              groups.some((group) => group.micro_batches.some((micro) => micro.tokens.length > 1)));
+}
+
 // Creates the section, which remembers the user's choices.
 function layoutBoard() {
   const body = element("div", {});
   const state = {run: 0, step: null, group: 0, micro: 0, document: "all"};
   let shown = [];
   const draw = () => {
-    const runs = shown.filter((run) => (run.layouts || []).length > 0);
+    const runs = shown.filter(hasLayouts);
     if (runs.length === 0) return false;
     const run = runs[Math.min(state.run, runs.length - 1)];
     const record = run.layouts.findLast((each) => each.step === state.step) || run.layouts[0];

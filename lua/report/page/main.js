@@ -1,5 +1,5 @@
-// The page. Its sections are drawn from the data in the page, or updated from the server of a
-// running `moonring watch`.
+// The page. Its sections are drawn from the data in the page, or from those of a running
+// `moonring watch`.
 
 // A section that is rebuilt whenever its data changes.
 function plain(of, make) {
@@ -15,31 +15,31 @@ function plain(of, make) {
   };
 }
 
-function perRun(part, make) {
+// A part of each run that has it; `has` decides whether it says anything.
+function perRun(part, make, has = Boolean) {
   return plain(
       (run) => run[part],
-      (runs) => runs.filter((run) => run[part])
+      (runs) => runs.filter((run) => has(run[part]))
                     .flatMap(
                         (run) =>
-                            [...(runs.length > 1 ? [element("h3", {}, run.name)] : []),
-                             ...make(run[part])]),
-  );
+                            [...(isCompared() ? [element("h3", {}, runName(run))] : []),
+                             ...make(run[part])]));
 }
 
 const sections = [
-  ["Overview", plain((run) => run, overview)],
+  ["Overview", plain((run) => ({...run, samples: null, layouts: null}), overview)],
   ["Curves", curveBoard()],
-  ["Evaluations", plain((run) => [run.curves, run.results], evaluations)],
-  ["Time by part", stackBoard("time/", "Seconds of a step", {show: seconds, tick: tickNumber})],
-  [
-    "Memory by part",
-    stackBoard(
-        "memory/", "Memory at the peak so far", {show: bytes, tick: tickBytes, steps: BYTE_STEPS})
-  ],
-  ["Memory at the peak", perRun("memory", memoryBars)],
-  ["Slowest ranks", perRun("ranks", rankBars)],
-  ["Layouts", layoutBoard()],
+  ["Evaluations", evaluationBoard()],
+  ["Results", plain((run) => run.results, results)],
   ["Samples", plain((run) => run.samples, sampleParts)],
+  [
+    "Time by part",
+    stackBoard("time/", "Time of a step", {unit: "s", show: seconds, tick: tickNumber})
+  ],
+  ["Memory by part", stackBoard("memory/", "Memory at the peak so far", BYTES)],
+  ["Memory at the peak", perRun("memory", memoryBars)],
+  ["Slowest ranks", perRun("ranks", rankBars, (ranks) => ranks && ranks.busy.length > 1)],
+  ["Layouts", layoutBoard()],
   ["Data", plain((run) => run.data, dataParts)],
   ["Configuration", settingsBoard()],
 ].map(([title, board]) => {
@@ -53,66 +53,50 @@ const sections = [
   return {board, place, link, shown: undefined};
 });
 
+let newest = null;  // the data that are shown
+
+function titleOf(data, runs) {
+  if (page.entries.length === 0) return data.waiting || "no run";
+  if (!isCompared()) return page.entries[0].name;
+  return runs.length + " of " + page.entries.length + " runs";
+}
+
 function show(data) {
-  const runs = data.runs;
-  document.getElementById("title").textContent = runs.map((run) => run.name).join(", ");
+  newest = data;
+  page.made = data.made;
+  takeRuns(data);
+  const runs = data.runs.filter((run) => chosen.has(run.name));
+  document.getElementById("title").textContent = titleOf(data, runs);
+  const status = document.getElementById("status");
+  status.replaceChildren(...(isCompared() ? [] : runs.map((run) => statusLine(run))));
   document.getElementById("made").textContent =
-      "Made by Moonring " + data.version + ", " + data.made;
-  for (const section of sections) {
-    const told = section.board.of ? JSON.stringify(runs.map(section.board.of)) : null;
-    if (told !== null && told === section.shown) continue;
-    section.shown = told;
-    section.place.hidden = false;  // charts take the width of their visible container
-    const filled = section.board.update(runs);
-    section.place.hidden = !filled;
-    section.link.hidden = !filled;
-  }
+      "Made by Moonring " + data.version + ", " + utc(data.made);
+  for (const section of sections) drawSection(section, runs);
 }
 
-function say(text, bad) {
-  const state = document.getElementById("state");
-  state.textContent = text;
-  state.classList.toggle("bad", Boolean(bad));
+// Draws a section if its data have changed, or the choice of runs.
+function drawSection(section, runs) {
+  const {board} = section;
+  const told = board.of ?
+      JSON.stringify([isCompared(), runs.map((run) => [run.name, board.of(run)])]) :
+      null;
+  if (told !== null && told === section.shown) return;
+  section.shown = told;
+  section.place.hidden = false;  // charts take the width of their visible container
+  const filled = runs.length > 0 && board.update(runs);
+  section.place.hidden = !filled;
+  section.link.hidden = !filled;
 }
 
-const PAUSE = 2;        // least seconds between two requests
-const LONG_PAUSE = 15;  // seconds after the server could not read a file
-const SHARE = 20;       // the pause is at least this many times the server's time for an answer
-
-// Asks the server for new data, again and again as long as the page is open.
-async function follow() {
-  let tag = null;
-  let pause = PAUSE;
-  try {
-    const answer = await fetch("runs.json" + location.search, {
-      cache: "no-store",
-      headers: follow.tag ? {"If-None-Match": follow.tag} : {},
-    });
-    if (answer.status === 200) {
-      const told = await answer.json();
-      if (told.error) {
-        say("a file cannot be read: " + told.error, true);
-        pause = LONG_PAUSE;
-      } else {
-        tag = answer.headers.get("ETag");
-        pause = Math.max(PAUSE, SHARE * told.seconds);
-        show(told.data);
-        say("live, as of " + new Date().toLocaleTimeString());
-      }
-    } else if (answer.status === 304) {
-      tag = follow.tag;
-      say("live; nothing new at " + new Date().toLocaleTimeString());
-    } else {
-      say("moonring watch says: " + (await answer.text()), true);
-    }
-  } catch (error) {
-    say("moonring watch does not answer; it is asked again", true);
-  }
-  follow.tag = tag;
-  setTimeout(follow, 1000 * pause);
+// Shows the runs that are chosen now. A server sends the data of those that the page lacks.
+function showAgain() {
+  if (newest === null) return;
+  show(newest);
+  if (page.live && chosenRuns()) askNow();
 }
 
-if (document.body.dataset.live) {
+page.live = Boolean(document.body.dataset.live);
+if (page.live) {
   say("reading the run's files");
   follow();
 } else {

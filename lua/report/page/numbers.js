@@ -12,7 +12,7 @@ function shortNumber(value) {
 function tickNumber(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(1).replace(".0e", "e");
-  return String(Number(value.toPrecision(6)));
+  return Number(value.toPrecision(6)).toLocaleString("en-US", {maximumFractionDigits: 9});
 }
 
 function bytes(value, digits = 4) {
@@ -39,6 +39,10 @@ function seconds(value) {
   return Number(value.toPrecision(4)) + " s";
 }
 
+function round(value, digits) {
+  return Number(value.toFixed(digits));
+}
+
 function percent(share) {
   return Number((100 * share).toPrecision(3)) + " %";
 }
@@ -50,4 +54,25 @@ function words(name) {
 
 function integer(value) {
   return value === null || value === undefined ? "-" : Math.round(value).toLocaleString("en-US");
+}
+
+// "1:02:03", with days before it from one day on.
+function clockTime(value) {
+  if (value === null || value === undefined) return undefined;
+  const whole = Math.round(value);
+  const two = (number) => String(Math.floor(number) % 60).padStart(2, "0");
+  const days = Math.floor(whole / 86400);
+  const hours = Math.floor(whole / 3600) % 24;
+  return (days > 0 ? days + " d " : "") + hours + ":" + two(whole / 60) + ":" + two(whole);
+}
+
+// "2026-11-28 21:00:00 UTC" for "2026-11-28T21:00:00Z".
+function utc(text) {
+  return typeof text === "string" ? text.replace("T", " ").replace(/Z$/, " UTC") : undefined;
+}
+
+// A metric's value; null, which stands for NaN and infinity in the log, is said.
+function figureText(value, show = shortNumber) {
+  if (value === undefined) return undefined;
+  return value === null ? "NaN or infinite" : show(value);
 }

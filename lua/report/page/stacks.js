@@ -1,4 +1,4 @@
-// Stacked areas over steps, one chart per run, that show how a total is composed.
+// Stacked areas, one chart per run, that show how a total is composed.
 
 // Names of the curves in a folder ("time/forward"); the one with the largest sum comes first, at
 // the bottom.
@@ -10,34 +10,51 @@ function partsOf(run, folder) {
 }
 
 // Lines whose heights are cumulative sums. The highest comes first, so that each area covers those
-// behind it.
-function stackLines(run, folder) {
+// behind it. A part has the same colour in the charts of all runs.
+function stackLines(run, folder, colors) {
   const names = partsOf(run, folder);
   if (names.length === 0) return [];
   const data = uPlot.join(names.map((name) => [run.curves[name].x, run.curves[name].y]));
-  const xs = data[0];
+  const xs = placesOf(run, data[0]);
+  if (xs === null) return [];
   const sums = new Array(xs.length).fill(0);
   const lines = names.map((name, i) => {
     const raw = xs.map((_, at) => data[i + 1][at] ?? 0);
     raw.forEach((value, at) => (sums[at] += value));
-    return {label: words(name.slice(folder.length)), x: xs, y: [...sums], raw, color: i};
+    return {
+      row: words(name.slice(folder.length)),
+      column: "",
+      x: xs,
+      y: [...sums],
+      raw,
+      color: colors.get(name)
+    };
   });
   return lines.reverse();
 }
 
 function stackBoard(folder, title, how) {
   const board = new Board();
+  let shown = [];
+  const draw = () => {
+    const names = shown.flatMap((run) => Object.keys(run.curves));
+    const colors = colorsOf(names.filter((name) => name.startsWith(folder)), true);
+    const wanted = shown
+                       .map((run) => ({
+                              title: isCompared() ? title + ": " + run.name : title,
+                              how: {...how, fill: true},
+                              lines: stackLines(run, folder, colors),
+                            }))
+                       .filter((each) => each.lines.length > 0);
+    board.update(wanted);
+    return wanted.length > 0;
+  };
+  redraws.push(draw);
   return {
     body: board.grid,
     update(runs) {
-      const wanted = runs.map((run) => ({
-                                title: runs.length > 1 ? title + ": " + run.name : title,
-                                how: {...how, fill: true},
-                                lines: stackLines(run, folder),
-                              }))
-                         .filter((each) => each.lines.length > 0);
-      board.update(wanted);
-      return wanted.length > 0;
+      shown = runs;
+      return draw();
     },
   };
 }
