@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -109,6 +110,12 @@ int CallIsolatedState(lua_State* L) {
   return 4;
 }
 
+// Returns the path of the program that runs reward functions of a Python file.
+std::string PythonFunctions(lua_State* L) {
+  const std::filesystem::path room = HostOf(L).assets.module("rewards");
+  return room.parent_path() / "python_functions.py";
+}
+
 // Reads a file for a script in an isolated state. The restrictions of the state that created it
 // apply.
 std::string ReadForMaker(lua_State* L, std::string path) {
@@ -212,6 +219,7 @@ void OpenRewards(lua_State* L) {
                  {"post", Bind<&Post>},
                  {"check_address", Bind<&CheckAddress>},
                  {"sleep", Bind<&Sleep>},
+                 {"python_functions", Bind<&PythonFunctions>},
                  {"pattern", Bind<[](std::string text) {
                     return base::ValueOrThrow(TextPattern::Compile(std::move(text)));
                   }>},

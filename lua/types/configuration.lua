@@ -347,8 +347,8 @@
 ---@field freeze_trainable_modules string[]
 --- trainable modules outside of the layers: embed_tokens, norm, lm_head
 ---@field freeze_extra_modules? string[]
---- reward functions of completions (docs/rewards.md): the path of a Lua file; format, exact,
---- length, json, model, command or url with an argument; or a list of these
+--- reward functions of completions (docs/rewards.md): the path of a Lua or Python file; format,
+--- exact, length, json, model, command or url with an argument; or a list of these
 ---@field reward_funcs? table | string
 --- factor of each reward function in the sum, in the order of the functions; absent: 1 each
 ---@field reward_weights? string[]

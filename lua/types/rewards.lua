@@ -49,6 +49,10 @@ function rewards.check_address(url) end
 ---@param seconds number
 function rewards.sleep(seconds) end
 
+--- Returns the path of the program that runs reward functions of a Python file.
+---@return string
+function rewards.python_functions() end
+
 --- Compiles a regular expression in PCRE2's syntax, where `.` also matches line ends, and ^ and $
 --- match only at the ends of the text. Errors: INVALID_ARGUMENT, with the position in the pattern.
 ---@param text string

@@ -41,7 +41,8 @@ TEST_P(Rewards, AreAsTheyAreToBe) {
 
 INSTANTIATE_TEST_SUITE_P(Sections, Rewards,
                          ::testing::Values("files", "failures", "limits", "values", "built_in",
-                                           "command", "reward_model", "keys"),
+                                           "command", "python", "prompt_forms", "reward_model",
+                                           "keys"),
                          [](const auto& info) { return std::string(info.param); });
 
 // The beginning of each script: defines score(given, options) and a batch of one row.

@@ -394,8 +394,8 @@ function sections.built_in()
   local function refused(given, wanted)
     equal(told(given), refusal_of(given), "INVALID_ARGUMENT: " .. wanted)
   end
-  local KINDS = "expected the path of a .lua file, or one of command, exact, file, format, json, "
-    .. "length, model, url"
+  local KINDS = "expected the path of a .lua or .py file, or one of command, exact, file, format, "
+    .. "json, length, model, python, url"
   refused({ { formt = "a" } }, "reward_funcs[1]: unknown reward 'formt' (did you mean 'format'?); "
     .. KINDS)
   refused("rewards", "reward_funcs: unknown reward 'rewards'; " .. KINDS)
@@ -404,7 +404,7 @@ function sections.built_in()
   refused({ { format = "a", json = true } }, "reward_funcs[1]: expected one reward, got format and "
     .. "json: each is an item of the list")
   refused({ name = "x" }, "reward_funcs: expected one of command, exact, file, format, json, "
-    .. "length, model, url")
+    .. "length, model, python, url")
   refused({ length = { most = 1, target = 2 } }, "reward_funcs: length: expected one of most and "
     .. "target")
   refused({ length = "long" }, "reward_funcs: length: most: expected a whole number of 1 or more, "
@@ -412,9 +412,10 @@ function sections.built_in()
   refused({ exact = { pattern = "a" } }, "reward_funcs: exact: column is missing: expected a text")
   refused({ exact = { column = "a", number = true } }, "reward_funcs: exact: unknown option "
     .. "'number' (did you mean 'numbers'?); known: column, numbers, pattern")
-  refused({}, "reward_funcs: expected the path of a .lua file, a reward or a list of them, got []")
-  refused({ { 1 } }, "reward_funcs[1]: expected the path of a .lua file, or a reward's kind and "
-    .. "its argument, got [1]")
+  refused({}, "reward_funcs: expected the path of a .lua or .py file, a reward or a list of them, "
+    .. "got []")
+  refused({ { 1 } }, "reward_funcs[1]: expected the path of a .lua or .py file, or a reward's kind "
+    .. "and its argument, got [1]")
   refused({ { file = "a.lua", name = "b" } }, "reward_funcs[1]: a file's functions have names of "
     .. "their own")
   refused({ { format = "a", name = "x" }, { format = "b", name = "x" } }, "reward_funcs: two "
@@ -527,6 +528,105 @@ function sections.command()
   check(system.exists("/proc/" .. pid), "it does not run")
   hanging:close()
   check(not system.exists("/proc/" .. pid), "it still runs")
+end
+
+-- The first three functions are those of TRL's documentation, in shape and arguments.
+local PYTHON = [[
+import re
+from beside import twice
+print("loading")
+def reward_func(completion_ids, **kwargs):
+    return [len(ids) for ids in completion_ids]
+def reward_len(completions, **kwargs):
+    return [float(len(c if isinstance(c, str) else c[0]["content"])) for c in completions]
+def correctness(completions, answer, **kwargs):
+    texts = [c[0]["content"] if isinstance(c, list) else c for c in completions]
+    return [None if a is None else float(str(a) == t) for a, t in zip(answer, texts)]
+async def later(prompts, completions, log_extra=None, **kwargs):
+    assert set(kwargs) == {"completion_ids", "answer", "level"}, kwargs
+    return [twice(p[-1]["content"] if isinstance(p, list) else p) for p in prompts]
+def strict(completions):
+    return [c == [{"role": "assistant", "content": "4"}] for c in completions]
+def unrelated(text): return 1
+def _private(completions, **kwargs): return []
+]]
+
+-- Rewards from functions of a Python file, called as TRL calls them.
+function sections.python()
+  local said = {}
+  local how = { folder = scratch, timeout = 60, say = function(line) said[#said + 1] = line end }
+  write("beside.py", "def twice(text): return 2 * len(text)\n")
+  write("trl.py", PYTHON)
+  local b = batch { "4", "seven", "{}" }
+  b.messages = { { { role = "user", content = "hi" } }, false, false }
+  b.columns.prompt = { [2] = "raw" }
+  local opened = rewards.open("trl.py", how)
+  equal("functions", opened:names(), { "reward_func", "reward_len", "correctness", "later",
+    "strict" })
+  opened:close()
+  local named = values_of("trl.py:reward_func,reward_len,later,strict,correctness", how, b)
+  equal("values", named, { { 1, 2, 5 }, { 1, 5, 2 }, { 4, 6, 2 * #PROMPTS[3] }, { 1, 0, 0 },
+    { 1, 0, "nothing" } })
+  equal("prints", said, { scratch .. "/trl.py: loading", scratch .. "/trl.py: loading" })
+  write("bad.py", [[
+def raises(completions, level, **kwargs): return [1.0 / (2 - n) for n in level]
+def short(completions, **kwargs): return [1.0]
+def text(completions, **kwargs): return [1, "a", 2]
+def nan(completions, **kwargs): return [1, float("nan"), 2]
+def one(completions, **kwargs): return 3
+def wants(completions, trainer_state): return [1, 2, 3]
+def ends(completions, **kwargs):
+    import os
+    os._exit(3)
+]])
+  local function fails(name, wanted)
+    local code = name == "ends" and "UNAVAILABLE" or "ABORTED"
+    equal(name, plain(values_of({ python = { path = "bad.py", functions = name, retries = 0 } },
+      how, b)), ("%s: reward '%s' (bad.py): "):format(code, name) .. wanted)
+  end
+  local ROW = "row 3 of the data set ('What is 3 + 4?'), completion 2 of the batch: "
+  fails("raises", ROW .. "it says: ZeroDivisionError: float division by zero (bad.py:1, in "
+    .. "<listcomp>)")
+  fails("short", "got 1 values for 3 completions; expected one each, null where there is nothing "
+    .. "to say")
+  fails("text", ROW .. 'got "a", expected a number, or null where there is nothing to say')
+  fails("nan", ROW .. 'got "nan", expected a number, or null where there is nothing to say')
+  fails("one", ROW:gsub("3 of the data", "16 of the data"):gsub("3 %+ 4", "2 + 2")
+    :gsub("completion 2", "completion 1") .. "it says: TypeError: it returned 3, expected a list "
+    .. "of 3 numbers")
+  fails("ends", "it ended with exit code 3")
+  local wants = values_of("bad.py:wants", how, b)
+  check(wants:find("missing 1 required positional argument: 'trainer_state'", 1, true), wants)
+  local function refused(given, wanted)
+    local ok, why = pcall(rewards.open, given, how)
+    equal(told(given), ok or plain(errors.words(why)), "reward_funcs: " .. wanted)
+  end
+  refused("trl.py:striict", "trl.py: no function 'striict' (did you mean 'strict'?); there are "
+    .. "twice, reward_func, reward_len, correctness, later, strict, unrelated")
+  write("none.py", "x = 3\n")
+  refused("none.py", "none.py: no public function of the file has a parameter 'completions'; "
+    .. "expected def NAME(completions, **kwargs), or FILE.py:NAME")
+  write("broken.py", "\nimport no_such_module\n")
+  refused("broken.py", "broken.py: ModuleNotFoundError: No module named 'no_such_module' "
+    .. "(broken.py:2, in <module>)")
+  refused("absent.py", "no file 'absent.py'")
+  refused({ python = { path = "none.py", interpreter = "/no/python" } }, "cannot start "
+    .. "'/no/python': No such file or directory; functions of a .py file need Python 3: "
+    .. "MOONRING_PYTHON or the option interpreter is its path")
+end
+
+-- The prompt of a row in each form of data.
+function sections.prompt_forms()
+  local prompt_forms = require "moonring.rewards.prompt_forms"
+  local function user(text) return { role = "user", content = text } end
+  local forms = { { { messages = { user "a", { role = "assistant", content = "b" } } },
+    { user "a" } }, { { conversations = { { from = "human", value = "a" }, { from = "gpt",
+    value = "b" }, { from = "human", value = "c" } }, system = "s" }, { { role = "system",
+    content = "s" }, user "a", { role = "assistant", content = "b" }, user "c" } },
+    { { prompt = { user "p" }, messages = { user "m" } }, { user "p" } } }
+  for i, form in ipairs(forms) do equal(i, prompt_forms.messages(form[1]), form[2]) end
+  equal("a text", prompt_forms.messages { prompt = "p", n = 3 }, nil)
+  equal("alpaca", prompt_forms.text { instruction = "a", input = "b" }, "a\nb")
 end
 
 -- The scores of a reward model equal those of its own forward, one document at a time.

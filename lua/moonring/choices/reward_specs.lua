@@ -1,5 +1,6 @@
 --- Parser of the key reward_funcs. Its value is one item or a list of items; an item is the path of
--- a Lua file, "KIND", "KIND:ARGUMENT", or a map { KIND = ARGUMENT or options, name = NAME }.
+-- a Lua or Python file, "KIND", "KIND:ARGUMENT", or a map { KIND = ARGUMENT or options, name = NAME
+-- }. FILE.py:NAME,NAME selects functions of a Python file.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -21,6 +22,8 @@ local KINDS = {
   length = { main = "most", most = "count", target = "count", slope = "count" },
   json = { main = "keys", keys = "texts", pattern = "text" },
   model = { main = "path", path = "text!" },
+  python = { main = "path", path = "text!", functions = "texts", interpreter = "text",
+    timeout = "seconds", retries = "number" },
   command = { main = "command", command = "texts!", timeout = "seconds", retries = "number",
     ids = "bool" },
   url = { main = "url", url = "text!", timeout = "seconds", retries = "number", ids = "bool" },
@@ -82,7 +85,7 @@ local function refuse(where, ...) errors.fail(where, ": ", ...) end
 
 local function unknown_kind(where, name)
   refuse(where, "unknown reward '", name, "'", system.did_you_mean(name, KIND_NAMES),
-    "; expected the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
+    "; expected the path of a .lua or .py file, or one of ", table.concat(KIND_NAMES, ", "))
 end
 
 -- Reads and checks the options of one reward, of the given kind.
@@ -115,6 +118,12 @@ end
 
 local function of_kind(where, kind, argument)
   if is_map(argument) then return read_options(where, kind, argument) end
+  local path, names = (kind == "python" and tostring(argument) or ""):match "^(.*%.py):([%w_,]+)$"
+  if path then
+    local functions = {}
+    for name in names:gmatch "[^,]+" do functions[#functions + 1] = name end
+    return read_options(where, kind, { path = path, functions = functions })
+  end
   local is_nothing = argument == system.null or argument == true
     or (type(argument) == "table" and next(argument) == nil)
   return read_options(where, kind, is_nothing and {} or { [KINDS[kind].main] = argument })
@@ -124,6 +133,7 @@ local function of_text(where, text)
   local kind, argument = text:match "^(%a+):(.*)$"
   if kind and KINDS[kind] then return of_kind(where, kind, argument) end
   if text:find "%.lua$" then return of_kind(where, "file", text) end
+  if text:find "%.py$" or text:find "%.py:" then return of_kind(where, "python", text) end
   if KINDS[text] then return of_kind(where, text, system.null) end
   unknown_kind(where, kind or text)
 end
@@ -149,15 +159,16 @@ end
 local function of_entry(where, entry)
   if type(entry) == "string" then return of_text(where, entry) end
   if not is_map(entry) then
-    refuse(where, "expected the path of a .lua file, or a reward's kind and its argument, got ",
-      shown(entry))
+    refuse(where, "expected the path of a .lua or .py file, or a reward's kind and its argument, ",
+      "got ", shown(entry))
   end
   local kind = kind_of(where, entry)
   local spec = of_kind(where, kind, entry[kind])
   if entry.name ~= nil then
     spec.name = READ.text(entry.name)
-    if not spec.name or kind == "file" then
-      refuse(where, kind == "file" and "a file's functions have names of their own"
+    local has_names = kind == "file" or kind == "python"
+    if not spec.name or has_names then
+      refuse(where, has_names and "a file's functions have names of their own"
         or "name: expected a text, got " .. shown(entry.name))
     end
   end
@@ -170,8 +181,8 @@ end
 function specs.read(given)
   local is_one = type(given) == "string" or is_map(given)
   if not is_one and (type(given) ~= "table" or #given == 0) then
-    errors.fail("reward_funcs: expected the path of a .lua file, a reward or a list of them, got ",
-      given == nil and "nothing" or shown(given))
+    errors.fail("reward_funcs: expected the path of a .lua or .py file, a reward or a list of ",
+      "them, got ", given == nil and "nothing" or shown(given))
   end
   local list = {}
   for i, entry in ipairs(is_one and { given } or given) do
@@ -197,7 +208,7 @@ end
 function specs.mark(given, folder)
   local list = specs.read(given)
   for _, spec in ipairs(list) do
-    if spec.kind == "file" then
+    if spec.kind == "file" or spec.kind == "python" then
       local read, text = pcall(system.read, specs.path(spec.path, folder))
       if not read then errors.prefix(text, spec.where, ": ") end
       spec.sha1 = system.sha1(text)

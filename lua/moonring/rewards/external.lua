@@ -8,23 +8,25 @@
 --   answer    [1, 0.5, null]: a number for each completion, or null for no score; or
 --             {"error": TEXT}
 --
--- A request is repeated up to `retries` times if the program or service exits, is unreachable,
--- answers 5xx or 429, or exceeds the deadline. A program is restarted first, after a pause that
--- doubles each time. Other invalid answers are errors at once, because a repeated request would get
--- them again.
+-- A request is repeated if the program or service exits, is unreachable, answers 5xx or 429, or
+-- exceeds the deadline (program.lua). Other invalid answers are errors at once, because a repeated
+-- request would get them again.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
+local program = require "moonring.rewards.program"
 local row_words = require "moonring.rewards.row_words"
-local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
 
 ---@class moonring.external_rewards
 local external = {}
 
-local RETRIES, LONGEST_PAUSE = 2, 10
+local LONGEST_PAUSE = 10
 
--- Copies a list of `count` values, with null for missing ones.
-local function filled(list, count)
+--- Copies a list of `count` values, with null for missing ones.
+---@param list table
+---@param count integer
+---@return table
+function external.filled(list, count)
   local items = {}
   for i = 1, count do
     local value = list[i]
@@ -36,10 +38,10 @@ end
 local function question(spec, batch, count)
   local asked = { prompts = batch.prompts, completions = batch.completions, rows = batch.rows,
     stopped = batch.stopped }
-  if batch.messages then asked.messages = filled(batch.messages, count) end
+  if batch.messages then asked.messages = external.filled(batch.messages, count) end
   for name, list in pairs(batch.columns or {}) do
     asked.columns = asked.columns or {}
-    asked.columns[name] = filled(list, count)
+    asked.columns[name] = external.filled(list, count)
   end
   if spec.ids then
     asked.prompt_ids, asked.completion_ids = batch.prompt_ids, batch.completion_ids
@@ -49,15 +51,22 @@ end
 
 local function beginning(text) return #text > 80 and text:sub(1, 80) .. "..." or text end
 
--- Parses and checks an answer: a number or false per completion.
-local function answer_of(scorer, batch, count, text)
+--- Parses and checks an answer: a number or false per completion. `row` of an error is the index of
+--- the completion, from 0.
+---@param scorer moonring.Scorer
+---@param batch moonring.RewardBatch
+---@param count integer
+---@param text string
+---@return (number | false)[]
+function external.answer_of(scorer, batch, count, text)
   local ok, answer = pcall(system.json_decode, text, "the answer")
   if not ok then
     row_words.fail(scorer, batch, 0, errors.words(answer), ": got '", beginning(text),
       "', expected a list of ", count, " numbers")
   end
   if type(answer) == "table" and answer.error ~= nil then
-    row_words.fail(scorer, batch, 0, "it says: ", tostring(answer.error))
+    row_words.fail(scorer, batch, (tonumber(answer.row) or -1) + 1, "it says: ",
+      tostring(answer.error))
   end
   if type(answer) ~= "table" or (#answer == 0 and next(answer) ~= nil) then
     row_words.fail(scorer, batch, 0, "got '", beginning(text), "', expected a list of ", count,
@@ -77,71 +86,17 @@ local function answer_of(scorer, batch, count, text)
   return values
 end
 
-local PASSING = { UNAVAILABLE = true, DEADLINE_EXCEEDED = true }
-
--- Calls `ask` until it succeeds or no retries are left. `again` prepares the next try.
-local function persist(spec, scorer, batch, context, ask, again)
-  local tries = (spec.retries or RETRIES) + 1
-  for try = 1, tries do
-    local ok, answer = pcall(ask)
-    if ok then return answer end
-    local code, words = errors.code(answer), errors.words(answer)
-    if code == "CANCELLED" or not code then error(answer, 0) end
-    if code == "DEADLINE_EXCEEDED" then
-      words = ("no answer within %g seconds"):format(spec.timeout or context.timeout)
-    end
-    if not PASSING[code] then row_words.raise(code, scorer, batch, 0, words) end
-    if try == tries then
-      row_words.raise(code, scorer, batch, 0, words, tries > 1
-        and (" (the last of %d tries)"):format(tries) or "")
-    end
-    context.say(("%s: %s; try %d of %d"):format(row_words.of_scorer(scorer), words, try + 1,
-      tries))
-    again(try)
-  end
-end
-
-local function refuse_confined(spec, what)
-  if not sandbox.is_confined() then return end
-  errors.raise("PERMISSION_DENIED", spec.where, ": --sandbox: a reward ", what, " (", spec.kind,
-    ")")
-end
-
 --- Creates the reward `command`: starts a program, which answers requests until the run ends.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function external.command(spec, context)
-  refuse_confined(spec, "starts no program")
   local scorer = { name = spec.name or "command", is_named = spec.name ~= nil,
     place = table.concat(spec.command, " ") }
-  local child
-  local function start()
-    child = native.child(spec.command)
-  end
-  local function say_lines()
-    for _, line in ipairs(child and child:lines() or {}) do
-      context.say(scorer.name .. ": " .. line)
-    end
-  end
-  local function stop()
-    if not child then return end
-    child:close()
-    child = nil
-  end
-  local ok, why = pcall(start)
-  if not ok then errors.prefix(why, spec.where, ": ") end
+  local ask, stop = program.open(spec, context, spec.command, scorer.name)
   function scorer.score(batch, count)
-    local line = question(spec, batch, count)
-    local answer = persist(spec, scorer, batch, context, function()
-      if not child then start() end
-      local asked, answer = pcall(child.ask, child, line, spec.timeout or context.timeout)
-      say_lines()
-      if asked then return answer end
-      stop()
-      error(answer, 0)
-    end, function(try) native.sleep(math.min(0.1 * 2 ^ (try - 1), LONGEST_PAUSE)) end)
-    return answer_of(scorer, batch, count, answer)
+    return external.answer_of(scorer, batch, count, ask(question(spec, batch, count), scorer,
+      batch))
   end
   scorer.close = stop
   return { scorer }
@@ -152,20 +107,20 @@ end
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function external.url(spec, context)
-  refuse_confined(spec, "asks no service")
+  program.refuse_confined(spec, "asks no service")
   local ok, why = pcall(native.check_address, spec.url)
   if not ok then errors.prefix(why, spec.where, ": url: ") end
   local scorer = { name = spec.name or "url", is_named = spec.name ~= nil, place = spec.url }
   function scorer.score(batch, count)
     local text = question(spec, batch, count)
-    local answer = persist(spec, scorer, batch, context, function()
+    local answer = program.persist(spec, scorer, batch, context, function()
       local code, reason, body = native.post(spec.url, text, spec.timeout or context.timeout)
       if code == 200 then return body end
       local words = ("it says %d %s"):format(code, reason)
       if body ~= "" then words = words .. ": " .. beginning((body:gsub("%s+", " "))) end
       errors.raise((code >= 500 or code == 429) and "UNAVAILABLE" or "ABORTED", words)
     end, function(try) native.sleep(math.min(0.5 * 2 ^ (try - 1), LONGEST_PAUSE)) end)
-    return answer_of(scorer, batch, count, answer)
+    return external.answer_of(scorer, batch, count, answer)
   end
   return { scorer }
 end

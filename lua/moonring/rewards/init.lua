@@ -2,7 +2,8 @@
 -- checks the results. Other modules: choices/reward_specs.lua (parses reward_funcs), file.lua
 -- (functions of a Lua file in a separate Lua state, where inside.lua and returned.lua run),
 -- built_in.lua (format, exact, length, json), reward_model.lua (a model trained by stage rm),
--- external.lua (a program, an HTTP service), row_words.lua (error messages about rows).
+-- external.lua (a program, an HTTP service), python.lua (functions of a Python file), program.lua
+-- (their processes), prompt_forms.lua (prompts as messages), row_words.lua (messages about rows).
 --
 -- A failed reward is returned as a value, not raised as an error, so that all ranks can be informed
 -- (rewards.raise_together) before any of them updates weights.
@@ -11,6 +12,7 @@ local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"
 local file = require "moonring.rewards.file"
 local options = require "moonring.base.options"
+local python = require "moonring.rewards.python"
 local reward_model = require "moonring.rewards.reward_model"
 local row_words = require "moonring.rewards.row_words"
 local specs = require "moonring.choices.reward_specs"
@@ -59,7 +61,7 @@ local BATCH = { prompts = "table", messages = "table?", completions = "table",
   rows = "table?" }
 
 local OPEN = { file = file.open, model = reward_model.open, command = external.command,
-  url = external.url }
+  url = external.url, python = python.open }
 for kind, open in pairs(built_in) do OPEN[kind] = open end
 
 -- Makes default names unique by adding suffixes. Two equal names that the user set are an error.

@@ -8,8 +8,8 @@ local ROLLOUTS = { "grpo", "rloo", "online_dpo" }
 return {
   { title = "Rewards", rows = {
     { "reward_funcs", "any", null, "reward functions of completions (docs/rewards.md): the path of "
-      .. "a Lua file; format, exact, length, json, model, command or url with an argument; or a "
-      .. "list of these", stages = ROLLOUTS,
+      .. "a Lua or Python file; format, exact, length, json, model, command or url with an "
+      .. "argument; or a list of these", stages = ROLLOUTS,
       mark = function(c) return specs.mark(c.reward_funcs) end },
     { "reward_weights", "list", null, "factor of each reward function in the sum, in the order of "
       .. "the functions; absent: 1 each", stages = ROLLOUTS },

@@ -2,6 +2,7 @@
 -- completions of its prompts. All ranks receive all rewards; if a function fails, all raise the
 -- same error.
 local errors = require "moonring.base.errors"
+local prompt_forms = require "moonring.rewards.prompt_forms"
 local system = require "moonring.native.system"
 
 ---@class moonring.judging
@@ -27,14 +28,17 @@ end
 function judging.batch(tokenizer, prompts, list)
   local batch = { prompts = {}, completions = {}, prompt_ids = {}, completion_ids = {},
     stopped = {}, rows = {} }
-  local rows, texts = {}, {}
+  local rows, texts, messages, listed, are_listed = {}, {}, {}, {}, false
   for i, each in ipairs(list) do
     local prompt = prompts[each.prompt]
     texts[prompt] = texts[prompt] or tokenizer:decode(prompt.ids, true)
     rows[i], batch.prompts[i], batch.prompt_ids[i] = prompt.columns, texts[prompt], prompt.ids
     batch.completions[i], batch.completion_ids[i] = each.text, each.ids
     batch.stopped[i], batch.rows[i] = each.stopped, prompt.example
+    messages[prompt] = messages[prompt] or prompt_forms.messages(prompt.columns) or false
+    listed[i], are_listed = messages[prompt], are_listed or messages[prompt] ~= false
   end
+  batch.messages = are_listed and listed or nil
   batch.columns = columns_of(rows)
   return batch
 end
