@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -112,8 +111,7 @@ int CallIsolatedState(lua_State* L) {
 
 // Returns the path of the program that runs reward functions of a Python file.
 std::string PythonFunctions(lua_State* L) {
-  const std::filesystem::path room = HostOf(L).assets.module("rewards");
-  return room.parent_path() / "python_functions.py";
+  return absl::StrCat(HostOf(L).assets.root(), "/lua/rewards/python_functions.py");
 }
 
 // Reads a file for a script in an isolated state. The restrictions of the state that created it

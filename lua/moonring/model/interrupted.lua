@@ -1,5 +1,5 @@
---- Recognizes the output_dir of an interrupted run where a model is expected: it has no model of its
--- own, and folders checkpoint-N. The error names the newest complete one, and what to write.
+--- Recognizes the output_dir of an interrupted run where a model is expected: it has folders
+-- checkpoint-N, and no model of its own. The error names the newest complete one.
 local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"

@@ -1,5 +1,5 @@
 --- Rewards from functions of a Python file, as TRL's trainers take them. One Python process per
--- file runs them (python_functions.py, which describes the protocol).
+-- file runs them (lua/rewards/python_functions.py describes the protocol).
 local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"
 local native = require "moonring.native.rewards"

@@ -7,8 +7,8 @@ return {
     { "data_source", "string", null, "custom rows instead of data sets (docs/data.md): a Lua file "
       .. "that returns a source, or a function of (config, tokenizer) that creates one. With "
       .. "max_steps rows are read during training; otherwise all are read first", own_file = true },
-    { "eval_dataset", "list", null, "data sets to evaluate on, given as in dataset; cannot be combined with "
-      .. "val_size",
+    { "eval_dataset", "list", null, "data sets to evaluate on, given as in dataset; cannot be "
+      .. "combined with val_size",
       resume = "free" },
     { "dataset_dir", "string", "data", "the folder of dataset_info.json; builtin:quickstart, "
       .. "REMOTE:ORG/NAME, or ONLINE (docs/data.md)", resume = "free", machine = true },

@@ -169,6 +169,7 @@ class Answers:
 def main():
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the file prints must not be read as an answer
+    sys.stdout = sys.stderr  # which writes each line at once
     own = Answers(sys.argv[1], sys.argv[2:])
     for line in sys.stdin.buffer:
         print(json.dumps(own.answer(json.loads(line))), file=answers, flush=True)
