@@ -451,7 +451,7 @@ TEST_F(BadConfigurationTest, AnInterruptedRunsFolderOffersItsNewestCheckpoint) {
       "given by ";
   EXPECT_THAT(Run({"chat", "run"}),
               FailsWith(2, "run: " + why + "moonring chat run/checkpoint-10"));
-  EXPECT_THAT(Line("adapter_name_or_path: run"),
+  EXPECT_THAT(Line("adapter_name_or_path: run", {"finetuning_type=lora"}),
               FailsWith(2, HasSubstr("line.yaml:17: adapter_name_or_path: run: " + why +
                                      "adapter_name_or_path=run/checkpoint-10")));
   EXPECT_THAT(Run({"export", "model_name_or_path=run", "export_dir=x"}),

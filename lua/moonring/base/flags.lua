@@ -22,12 +22,13 @@ local function convert(word, default)
   if type(default) ~= "number" then return text end
 end
 
--- The error of a word; nil if its key is known and has a value of the default's type.
+-- The error of a word; nil if its key is known and has a value of the default's type. Also returns
+-- whether the list of keys explains it.
 local function wrong(word, default, names)
   local name = word.name
-  if not name then return "expected key=value, got '" .. word.shown .. "'" end
+  if not name then return "expected key=value, got '" .. word.shown .. "'", true end
   if default == nil or word.inner ~= "" then
-    return "unknown key '" .. name .. word.inner .. "'" .. system.did_you_mean(name, names)
+    return "unknown key '" .. name .. word.inner .. "'" .. system.did_you_mean(name, names), true
   end
   if not word.text then return word.shown .. ": expected a value" end
   if convert(word, default) ~= nil then return nil end
@@ -35,12 +36,22 @@ local function wrong(word, default, names)
     type(default) == "number" and "a number" or "true or false", word.text)
 end
 
+-- The error of required keys without a value; nil if there is none.
+local function missing(values, names)
+  local absent = {}
+  for _, name in ipairs(names) do
+    if values[name] == required then absent[#absent + 1] = name .. "=" end
+  end
+  if #absent == 0 then return nil end
+  return table.concat(absent, " and ") .. (#absent > 1 and " are" or " is") .. " missing"
+end
+
 --- Reads words that are keys and values. A value is converted to the type of its default.
 ---@param defaults table<string, any>
 ---@param words? string[] by default, the script's arguments (`arg`)
 ---@return table<string, any>
 function flags.read(defaults, words)
-  local values, names, problems = {}, {}, {}
+  local values, names, problems, lists = {}, {}, {}, false
   for name, default in pairs(defaults) do
     values[name], names[#names + 1] = default, name
   end
@@ -51,19 +62,15 @@ function flags.read(defaults, words)
   end
   for _, word in ipairs(command_words.read(words or arg, kind_of)) do
     local default = word.name and defaults[word.name]
-    local problem = wrong(word, default, names)
-    problems[#problems + 1] = problem
+    local problem, lists_keys = wrong(word, default, names)
+    problems[#problems + 1], lists = problem, lists or lists_keys
     if not problem then values[word.name] = convert(word, default) end
   end
-  local missing = {}
-  for _, name in ipairs(names) do
-    if values[name] == required then missing[#missing + 1] = name .. "=" end
-  end
-  if #missing > 0 and #problems == 0 then
-    problems[1] = table.concat(missing, " and ") .. (#missing > 1 and " are" or " is") .. " missing"
-  end
+  local absent = #problems == 0 and missing(values, names)
+  if absent then problems[1], lists = absent, true end
   if #problems > 0 then
-    errors.fail(table.concat(problems, "; "), "; keys: ", table.concat(names, ", "))
+    errors.fail(table.concat(problems, "; "), lists and "; keys: " .. table.concat(names, ", ")
+      or "")
   end
   return values
 end

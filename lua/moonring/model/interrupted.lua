@@ -25,7 +25,8 @@ end
 ---@return string? checkpoint
 ---@return boolean? is_adapter it has an adapter, not a whole model
 function interrupted.checkpoint(folder, want)
-  if not system.is_folder(folder) or has_own(folder, want) then return nil end
+  local allowed, is_folder = pcall(system.is_folder, folder) -- not outside of a sandbox's roots
+  if not allowed or not is_folder or has_own(folder, want) then return nil end
   folder = folder:gsub("(.)/+$", "%1")
   for _, step in ipairs(checkpoint_folders.list(folder)) do
     local path = folder .. "/checkpoint-" .. step
