@@ -147,6 +147,9 @@ refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: expected a part of
 refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_scheduler_kwargs: "
   .. "num_warmup_steps: set the key warmup_steps instead")
 refused({ "report_to: wandbb" }, path .. ":1: report_to: expected none", "(did you mean 'wandb'?)")
+refused({ "optim: lion" }, path .. ":1: optim: expected adamw_torch | ",
+  "got 'lion' (did you mean 'lion_32bit' or 'paged_lion_32bit'?)")
+refused({ "stage: ppo" }, path .. ":1: not supported yet: stage: ppo; expected pt | sft | ")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 
 -- An entry of a map is given by its path, and merged into the file's map as in OmegaConf.
