@@ -196,6 +196,9 @@ void OpenRewards(lua_State* L) {
           {"ask", Bind<[](lua_State* state, ChildProcess& child, std::string line, double seconds) {
              return AskChild(state, child, line, seconds);
            }>},
+          {"exchange", Bind<[](ChildProcess& child, std::string text) {
+             return base::ValueOrThrow(child.Exchange(text));
+           }>},
           {"lines", Bind<[](ChildProcess& child) { return child.TakeLines(); }>},
           {"pid", Bind<[](ChildProcess& child) { return static_cast<int>(child.pid()); }>},
           {"__tostring", Bind<[](ChildProcess& child) {

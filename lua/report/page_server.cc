@@ -9,11 +9,13 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -32,10 +34,13 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 using Error = boost::system::error_code;
-using Header = http::request<http::empty_body>;
+using Asked = http::request<http::string_body>;
+using Query = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMostConnections = 32;
 constexpr uint32_t kLongestHeader = 8192;  // bytes
+constexpr uint64_t kLongestBody = uint64_t{1} << 20;
+constexpr size_t kMostUnread = size_t{1} << 20;  // bytes of an answer in parts
 constexpr std::chrono::seconds kSilence(30), kFarewell(2);
 
 std::string NewToken() {
@@ -67,28 +72,53 @@ bool IsLoopbackName(absl::string_view host) {
   return host == "127.0.0.1" || host == "[::1]" || absl::AsciiStrToLower(host) == "localhost";
 }
 
-// Returns the token in the query "a=b&token=TOKEN"; "" if there is none.
-std::string TokenIn(absl::string_view query) {
-  for (absl::string_view part : absl::StrSplit(query, '&')) {
-    if (absl::StartsWith(part, "token=")) return std::string(part.substr(6));
+// Decodes "%20" and "+" of a query.
+std::string Decoded(absl::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '%' && i + 2 < text.size() &&
+                           absl::ascii_isxdigit(text[i + 1]) && absl::ascii_isxdigit(text[i + 2]);
+    if (is_escape) {
+      decoded += absl::HexStringToBytes(text.substr(i + 1, 2));
+      i += 2;
+    } else {
+      decoded += text[i] == '+' ? ' ' : text[i];
+    }
   }
-  return "";
+  return decoded;
+}
+
+// Parses the query "a=b&token=TOKEN". Moves the first token to `token`; "" if there is none.
+Query ParseQuery(absl::string_view text, std::string& token) {
+  Query query;
+  bool found = false;
+  for (const absl::string_view part : absl::StrSplit(text, '&', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> pair =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    if (pair.first == "token" && !std::exchange(found, true)) {
+      token = std::string(pair.second);
+    } else {
+      query.emplace_back(Decoded(pair.first), Decoded(pair.second));
+    }
+  }
+  return query;
 }
 
 PageServer::Answer Refusal(int status, std::string why) {
   return {.status = status, .type = "text/plain; charset=utf-8", .body = why + "\n"};
 }
 
-std::optional<PageServer::Answer> Refuse(const Header& request, absl::string_view query,
+std::optional<PageServer::Answer> Refuse(const Asked& request, absl::string_view given,
                                          absl::string_view token) {
   const absl::string_view host = View(request[http::field::host]),
                           origin = View(request[http::field::origin]);
   if (!IsLoopbackName(host)) return Refusal(403, "this page is for localhost and 127.0.0.1 alone");
   if (!origin.empty() && origin != absl::StrCat("http://", host))
     return Refusal(403, "the request comes from another page");
-  if (!IsSame(token, TokenIn(query)))
+  if (!IsSame(token, given))
     return Refusal(403, "expected the address that moonring watch printed, with its token");
-  if (request.method() != http::verb::get) return Refusal(405, "expected GET");
+  if (request.method() != http::verb::get && request.method() != http::verb::post)
+    return Refusal(405, "expected GET or POST");
   return std::nullopt;
 }
 
@@ -136,13 +166,29 @@ class PageServer::Impl {
     session->Write(std::move(answer));
   }
 
+  void Begin(int64_t id, const std::string& type) {
+    const auto found = asked_.find(id);
+    if (found != asked_.end()) found->second->BeginParts(type);
+  }
+
+  bool Send(int64_t id, absl::string_view part) {
+    const auto found = asked_.find(id);
+    return found != asked_.end() && found->second->SendPart(part);
+  }
+
+  void Finish(int64_t id) {
+    const auto found = asked_.find(id);
+    if (found == asked_.end()) return;
+    found->second->FinishParts();
+    asked_.erase(found);
+  }
+
   int port() const { return acceptor_.local_endpoint().port(); }
   const std::string& token() const { return token_; }
   int signal() const { return signal_; }
 
  private:
-  // A connection. It reads a request's header, waits for the answer, writes the answer, and starts
-  // again.
+  // A connection. It reads a request, waits for the answer, writes the answer, and starts again.
   class Session : public std::enable_shared_from_this<Session> {
    public:
     Session(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) {
@@ -166,24 +212,17 @@ class PageServer::Impl {
       server_.waiting_.push_back(this);
       parser_.emplace();
       parser_->header_limit(kLongestHeader);
+      parser_->body_limit(kLongestBody);
       stream_.expires_after(kSilence);
       http::async_read_header(stream_, buffer_, *parser_,
                               [self = shared_from_this()](Error error, size_t) {
-                                if (!error) self->Take();
+                                if (!error) return self->TakeHeader();
+                                if (error == http::error::body_limit) self->RefuseBody();
                               });
     }
 
     void Write(Answer answer) {
-      response_ = {};
-      response_.version(11);
-      response_.result(static_cast<unsigned>(answer.status));
-      response_.keep_alive(keeps_);
-      response_.set(http::field::content_type, answer.type);
-      response_.set(http::field::cache_control, "no-cache, no-store");
-      response_.set("Referrer-Policy", "no-referrer");
-      response_.set("X-Content-Type-Options", "nosniff");
-      response_.set("Content-Security-Policy", "frame-ancestors 'none'");
-      response_.set("Cross-Origin-Resource-Policy", "same-origin");
+      FillHeader(answer.status, answer.type);
       if (!answer.tag.empty())
         response_.set(http::field::etag, absl::StrCat("\"", answer.tag, "\""));
       response_.body() = std::move(answer.body);
@@ -198,9 +237,68 @@ class PageServer::Impl {
       });
     }
 
+    void BeginParts(const std::string& type) {
+      keeps_ = false;
+      FillHeader(200, type);
+      response_.chunked(true);
+      std::ostringstream header;
+      header << response_.base();
+      unsent_ = header.str();
+      stream_.expires_never();
+      Drain();  // ends when the client disconnects
+      WriteParts();
+    }
+
+    bool SendPart(absl::string_view part) {
+      if (gone_ || unsent_.size() + part.size() > kMostUnread) return false;
+      if (part.empty()) return true;  // an empty chunk would end the answer
+      absl::StrAppend(&unsent_, absl::Hex(part.size()), "\r\n", part, "\r\n");
+      WriteParts();
+      return true;
+    }
+
+    void FinishParts() {
+      ends_ = true;
+      if (gone_) return;
+      absl::StrAppend(&unsent_, "0\r\n\r\n");
+      WriteParts();
+    }
+
    private:
     void Leave() {
       if (std::exchange(waits_, false)) server_.waiting_.remove(this);
+    }
+
+    void FillHeader(int status, const std::string& type) {
+      response_ = {};
+      response_.version(11);
+      response_.result(static_cast<unsigned>(status));
+      response_.keep_alive(keeps_);
+      response_.set(http::field::content_type, type);
+      response_.set(http::field::cache_control, "no-cache, no-store");
+      response_.set("Referrer-Policy", "no-referrer");
+      response_.set("X-Content-Type-Options", "nosniff");
+      response_.set("Content-Security-Policy", "frame-ancestors 'none'");
+      response_.set("Cross-Origin-Resource-Policy", "same-origin");
+    }
+
+    // Writes the parts of an answer that are not written yet, one write at a time.
+    void WriteParts() {
+      if (writes_ || unsent_.empty()) return;
+      writes_ = true;
+      writing_ = std::exchange(unsent_, "");
+      stream_.expires_after(kSilence);  // of the write: the pending read has no deadline
+      asio::async_write(stream_, asio::buffer(writing_),
+                        [self = shared_from_this()](Error error, size_t) {
+                          self->writes_ = false;
+                          if (error) {
+                            self->gone_ = true;
+                          } else if (!self->unsent_.empty()) {
+                            self->WriteParts();
+                          } else if (self->ends_) {
+                            self->stream_.close();
+                          }
+                        });
     }
 
     // Reads and discards further data from the browser, because the browser may lose the answer if
@@ -208,38 +306,67 @@ class PageServer::Impl {
     void Drain() {
       stream_.async_read_some(asio::buffer(rest_),
                               [self = shared_from_this()](Error error, size_t) {
-                                if (!error) self->Drain();
+                                if (error) {
+                                  self->gone_ = true;
+                                } else {
+                                  self->Drain();
+                                }
                               });
     }
 
-    void Take() {
-      const Header& request = parser_->get();
+    void RefuseBody() {
+      keeps_ = false;
+      Write(Refusal(413, absl::StrCat("expected a body of at most ", kLongestBody, " bytes")));
+    }
+
+    // Checks the header, and reads the body of a POST. The body of a GET is not read, so that it
+    // would be parsed as the next request: the connection is then closed.
+    void TakeHeader() {
+      const Asked& request = parser_->get();
       const absl::string_view target = View(request.target());
       const size_t mark = target.find('?');
-      const absl::string_view query =
-          mark == absl::string_view::npos ? absl::string_view() : target.substr(mark + 1);
-      // The connection is kept open only if the request has no body: a body is not read, so it
-      // would be parsed as the next request.
-      keeps_ = request.keep_alive() && parser_->is_done();
-      if (auto refusal = Refuse(request, query, server_.token_)) {
+      std::string token;
+      request_ = Request{.is_post = request.method() == http::verb::post,
+                         .path = std::string(target.substr(0, mark))};
+      if (mark != absl::string_view::npos)
+        request_.query = ParseQuery(target.substr(mark + 1), token);
+      keeps_ = request.keep_alive() && (request_.is_post || parser_->is_done());
+      if (auto refusal = Refuse(request, token, server_.token_)) {
         keeps_ = false;
         return Write(*std::move(refusal));
       }
+      if (!request_.is_post || parser_->is_done()) return Take();
+      http::async_read(stream_, buffer_, *parser_,
+                       [self = shared_from_this()](Error error, size_t) {
+                         if (!error) return self->Take();
+                         if (error == http::error::body_limit) self->RefuseBody();
+                       });
+    }
+
+    void Take() {
+      Asked& request = parser_->get();
       Leave();
       has_asked_ = true;
-      Request wanted{.id = ++server_.last_id_, .path = std::string(target.substr(0, mark))};
+      request_.id = ++server_.last_id_;
       absl::string_view tag = View(request[http::field::if_none_match]);
-      if (tag.size() >= 2) wanted.tag = std::string(tag.substr(1, tag.size() - 2));
-      server_.asked_[wanted.id] = shared_from_this();  // keeps the session alive until it is
-                                                       // answered
-      server_.wanted_.push_back(std::move(wanted));
+      if (tag.size() >= 2) request_.tag = std::string(tag.substr(1, tag.size() - 2));
+      request_.type = std::string(View(request[http::field::content_type]));
+      if (request_.is_post) request_.body = std::move(request.body());
+      server_.asked_[request_.id] = shared_from_this();  // keeps the session alive until it is
+                                                         // answered
+      server_.wanted_.push_back(std::move(request_));
     }
 
     Impl& server_;
     boost::beast::tcp_stream stream_;
     boost::beast::flat_buffer buffer_{2 * kLongestHeader};
-    std::optional<http::request_parser<http::empty_body>> parser_;
+    std::optional<http::request_parser<http::string_body>> parser_;
+    Request request_;
     http::response<http::string_body> response_;
+    std::string unsent_, writing_;  // of an answer in parts
+    bool writes_ = false;           // whether `writing_` is being written
+    bool ends_ = false;             // whether the last part is in unsent_ or writing_
+    bool gone_ = false;             // whether the client has disconnected during such an answer
     bool keeps_ = false;
     bool waits_ = false;      // whether the session is in the server's list waiting_
     bool has_asked_ = false;  // whether a request with the right token came
@@ -291,6 +418,9 @@ int PageServer::port() const { return impl_->port(); }
 const std::string& PageServer::token() const { return impl_->token(); }
 std::optional<PageServer::Request> PageServer::Next(double seconds) { return impl_->Next(seconds); }
 void PageServer::Reply(int64_t id, Answer answer) { impl_->Reply(id, std::move(answer)); }
+void PageServer::Begin(int64_t id, std::string type) { impl_->Begin(id, type); }
+bool PageServer::Send(int64_t id, absl::string_view part) { return impl_->Send(id, part); }
+void PageServer::Finish(int64_t id) { impl_->Finish(id); }
 int PageServer::signal() const { return impl_->signal(); }
 
 }  // namespace moonring::lua

@@ -8,7 +8,11 @@
 // request is refused (403) if the token is missing or wrong; if its Host header is neither
 // localhost nor a loopback address, with any port (protection against DNS rebinding; the port may
 // differ because of tunnels); and if it has an Origin header of another site. Methods other than
-// GET get 405.
+// GET and POST get 405, and a body of more than 1 MiB gets 413. A body is read only after these
+// checks.
+//
+// An answer is complete (Reply), or it is sent in parts (Begin, Send, Finish) with the transfer
+// coding `chunked`; the connection is closed after its last part.
 //
 // All work is done inside Next, on the caller's thread. After Listen, SIGINT, SIGTERM and SIGHUP
 // make Next return instead of ending the process, until the server is destroyed. At most 32
@@ -19,8 +23,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace moonring::lua {
 
@@ -28,8 +35,12 @@ class PageServer {
  public:
   struct Request {
     int64_t id = 0;
+    bool is_post = false;
     std::string path;  // such as "/", without the query
     std::string tag;   // the browser's If-None-Match header; "": none
+    // The query without the token, in order, decoded.
+    std::vector<std::pair<std::string, std::string>> query;
+    std::string type, body;  // the Content-Type header and the body of a POST
   };
   struct Answer {
     int status = 200;
@@ -52,6 +63,14 @@ class PageServer {
   std::optional<Request> Next(double seconds);
   // Sends an answer; does nothing if the client has disconnected.
   void Reply(int64_t id, Answer answer);
+
+  // Begins an answer that is sent in parts.
+  void Begin(int64_t id, std::string type);
+  // Sends a part of such an answer. Returns false once the client has disconnected, or has not read
+  // the last megabyte: then nothing is sent.
+  bool Send(int64_t id, absl::string_view part);
+  void Finish(int64_t id);
+
   // The first signal received since Listen; 0: none.
   int signal() const;
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status/status_macros.h"
 
 extern char** environ;
@@ -280,6 +281,32 @@ bool ChildProcess::DropAnswers() {
     if (came > 0 || (came < 0 && errno == EINTR)) continue;
     return came < 0 && errno == EAGAIN;
   }
+}
+
+absl::StatusOr<std::vector<std::string>> ChildProcess::Exchange(absl::string_view text) {
+  unsent_.append(text.data(), text.size());
+  absl::string_view left = unsent_;
+  const absl::Status written = Write(left);
+  unsent_.erase(0, unsent_.size() - left.size());
+  if (err_ >= 0) ReadErrors();
+  static thread_local char bytes[1 << 16];
+  ssize_t came = 0;
+  do {
+    came = read(out_, bytes, sizeof bytes);
+    if (came > 0) begun_.append(bytes, came);
+  } while (came > 0 || (came < 0 && errno == EINTR));
+  const bool is_closed = came == 0 || (came < 0 && errno != EAGAIN);
+  std::vector<std::string> lines;
+  if (const size_t end = begun_.rfind('\n'); end != std::string::npos) {
+    lines = absl::StrSplit(absl::string_view(begun_).substr(0, end), '\n');
+    begun_.erase(0, end + 1);
+  }
+  if (begun_.size() > kLongest)
+    return absl::ResourceExhaustedError("it wrote a line of more than 64 MiB");
+  if (!lines.empty()) return lines;
+  if (is_closed) return Ended();
+  RETURN_IF_ERROR(written);
+  return lines;
 }
 
 bool ChildProcess::Finish(Clock::time_point deadline) {

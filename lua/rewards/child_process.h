@@ -1,8 +1,9 @@
 #ifndef MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 #define MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 
-// A child process that runs while this process does. It either answers requests (a line on its
-// stdin, a line on its stdout) or only receives lines. The lines that it writes to stderr are kept.
+// A child process that runs while this process does. It answers requests (a line on its stdin, a
+// line on its stdout), or only receives lines, or reads and writes lines at any time. The lines
+// that it writes to stderr are kept.
 //
 // The program runs in its own process group, so that Ctrl-C reaches only the run, with default
 // signal handling and no other open files. When the object is destroyed, the program's stdin is
@@ -49,6 +50,11 @@ class ChildProcess {
   // error, Tell must not be called again.
   absl::Status Tell(absl::string_view& left, std::chrono::milliseconds most);
 
+  // For a program that reads and writes lines at any time: queues `text`, writes as much of the
+  // queue as the program accepts, and returns the complete lines that it has written. Does not
+  // wait. Lines that it wrote before it ended are returned before the error.
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view text);
+
   // Closes the program's stdin and waits for the program's end; returns whether it ended before the
   // deadline.
   bool Finish(Clock::time_point deadline);
@@ -74,6 +80,7 @@ class ChildProcess {
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // our ends of its stdin, stdout and stderr
   std::string begun_, begun_error_;    // the incomplete last lines of stdout and stderr
+  std::string unsent_;                 // the queue of Exchange
   std::deque<std::string> errors_;
 };
 

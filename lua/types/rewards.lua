@@ -93,6 +93,14 @@ local ChildProcess = {}
 ---@return string
 function ChildProcess:ask(line, seconds) end
 
+--- For a program that reads and writes lines at any time: sends text as fast as the program accepts
+--- it, and returns the complete lines that the program has written. Does not wait. Errors:
+--- UNAVAILABLE if the program has ended and all its lines were returned; RESOURCE_EXHAUSTED for a
+--- line of more than 64 MiB.
+---@param text string whole lines; "": nothing new
+---@return string[]
+function ChildProcess:exchange(text) end
+
 --- Returns the lines that the program has written to stderr since the last call.
 ---@return string[]
 function ChildProcess:lines() end

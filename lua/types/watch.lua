@@ -1,7 +1,7 @@
 ---@meta moonring.native.watch
 
 --- Native functions for `moonring watch`: a local HTTP server for browsers on this machine
---- (lua/report/page_server.h).
+--- (lua/report/page_server.h), and what it needs to start the process that answers its chat.
 ---@class moonring.native.watch
 local watch = {}
 
@@ -14,6 +14,50 @@ local watch = {}
 ---@param options? moonring.ListenOptions
 ---@return moonring.PageServer
 function watch.listen(options) end
+
+---@class moonring.FileState
+---@field kind "file" | "folder" | "other"
+---@field size integer bytes
+---@field modified number seconds since 1970
+
+--- The state of a file or folder; nil if it does not exist. Errors: PERMISSION_DENIED, also under
+--- --sandbox; INVALID_ARGUMENT if a part of the path is a file.
+---@param path string
+---@return moonring.FileState?
+function watch.stat(path) end
+
+--- The path of this program.
+---@return string
+function watch.program() end
+
+--- Gives this process the lowest priority, and makes it the first one that the kernel ends if memory
+--- runs out. Call it before other threads start. Does nothing under --sandbox and in an embedded
+--- runtime.
+function watch.give_way() end
+
+--- Makes a folder this program's working directory. Errors: NOT_FOUND; PERMISSION_DENIED under
+--- --sandbox and in an embedded runtime.
+---@param folder string
+function watch.work_in(folder) end
+
+--- The lines of this program's stdin. Errors: PERMISSION_DENIED under --sandbox and in an embedded
+--- runtime.
+---@return moonring.LineInput
+function watch.input() end
+
+---@class moonring.LineInput
+local LineInput = {}
+
+--- The next line; nil if there is none within this many seconds, or if the input has ended.
+---@param seconds number
+---@return string?
+function LineInput:take(seconds) end
+
+--- Whether the input has ended.
+---@return boolean
+function LineInput:ended() end
+
+function LineInput:close() end
 
 ---@class moonring.PageServer
 local PageServer = {}
@@ -28,7 +72,11 @@ function PageServer:token() end
 
 ---@class moonring.PageRequest
 ---@field id integer identifies the request in `answer`
+---@field method "GET" | "POST"
 ---@field path string such as "/", without the query
+---@field query table<string, string[]> the values in the address, by name, without the token
+---@field type string the Content-Type header of a POST
+---@field body string of a POST, at most 1 MiB
 ---@field tag string entity tag of the version that the browser has cached; "": none
 
 --- Waits for the next request that contains the right token; nil after this many seconds or a
@@ -47,6 +95,22 @@ function PageServer:next(seconds) end
 ---@param id integer
 ---@param answer? moonring.PageAnswer
 function PageServer:answer(id, answer) end
+
+--- Begins an answer that is sent in parts.
+---@param id integer
+---@param type string media type
+function PageServer:begin(id, type) end
+
+--- Sends a part of such an answer while `next` waits. Returns false once the client has
+--- disconnected, or has not read the last megabyte.
+---@param id integer
+---@param part string
+---@return boolean
+function PageServer:send(id, part) end
+
+--- Ends such an answer; the connection is then closed.
+---@param id integer
+function PageServer:finish(id) end
 
 --- Whether a signal has asked the server to end.
 ---@return boolean
