@@ -3,6 +3,7 @@ local command_words = require "moonring.base.command_words"
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
+local run_list = require "moonring.report.run_list"
 local system = require "moonring.native.system"
 local watch = require "moonring.report.watch"
 local watch_native = require "moonring.native.watch"
@@ -61,16 +62,22 @@ function report.write(folders, out)
   return out
 end
 
---- Serves the page about runs on 127.0.0.1, until SIGINT, SIGTERM or SIGHUP. Errors: NOT_FOUND for
---- a folder without a run; those of moonring.native.watch.listen.
----@param folders string[]
+--- Serves the page about runs on 127.0.0.1, until SIGINT, SIGTERM or SIGHUP. Errors:
+--- INVALID_ARGUMENT for a path that is a file; PERMISSION_DENIED for a folder that cannot be read;
+--- those of moonring.native.watch.listen.
+---@param paths string[] folders of runs, or folders with such folders; they need not exist yet
 ---@param port? integer default: any free port
 ---@param tell fun(address: string) called with the page's address, including its token
-function report.serve(folders, port, tell)
-  local runs = open(folders)
+---@param note? fun(line: string) called for each path that has no run yet
+function report.serve(paths, port, tell, note)
+  local list = run_list.open(paths)
   local server = watch_native.listen { port = port }
   tell(("http://127.0.0.1:%d/?token=%s"):format(server:port(), server:token()))
-  watch.serve(runs, server)
+  list:refresh()
+  for _, path in ipairs(note and list:empty() or {}) do
+    note("waiting for a run in " .. path .. run_list.what_is_missing(path))
+  end
+  watch.serve(list, server)
   server:close()
 end
 

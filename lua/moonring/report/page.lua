@@ -7,16 +7,23 @@ local page = {}
 
 local NAMES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
 
---- The data for the page's script, as JSON. "<" is escaped, so that a text of a run cannot close
---- the script element or open another one.
----@param runs moonring.RunFiles[]
+-- JSON in which "<" is escaped, so that a text of a run cannot close the script element or open
+-- another one.
+local function escaped(value) return (system.json_encode(value):gsub("<", "\\u003c")) end
+
+--- The data of a run for the page's script.
+---@param run moonring.RunFiles
 ---@return string JSON without "<"
-function page.json(runs)
-  local list = {}
-  for i, run in ipairs(runs) do list[i] = run:data() end
-  local text = system.json_encode { runs = list, version = system.version(),
-    made = os.date "!%Y-%m-%dT%H:%M:%SZ" }
-  return (text:gsub("<", "\\u003c"))
+function page.run_json(run) return escaped(run:data()) end
+
+--- The data for the page's script.
+---@param runs string[] the results of run_json
+---@param facts? table<string, any> more facts about all runs
+---@return string JSON without "<"
+function page.json(runs, facts)
+  local all = { version = system.version(), made = os.date "!%Y-%m-%dT%H:%M:%SZ" }
+  for name, value in pairs(facts or {}) do all[name] = value end
+  return ('{"runs":[%s],%s'):format(table.concat(runs, ","), escaped(all):sub(2))
 end
 
 -- The template with each @NAME@ replaced.
@@ -32,18 +39,25 @@ local function filled(template, values)
   return table.concat(parts)
 end
 
---- The whole page. If `live` is true, the page polls its server for data. Otherwise it contains the
---- data and makes no requests.
+local function whole(names, filling)
+  filling.TITLE = table.concat(names, ", "):gsub('[&<>"]', NAMES)
+  return filled(system.read(system.report_page()), filling)
+end
+
+--- The whole page, with its data. It makes no requests.
 ---@param runs moonring.RunFiles[]
----@param live? boolean
 ---@return string
-function page.text(runs, live)
-  local names = {}
-  for i, run in ipairs(runs) do names[i] = run.name end
-  local title = table.concat(names, ", "):gsub('[&<>"]', NAMES)
-  return filled(system.read(system.report_page()), { TITLE = title,
-    CONNECT = live and "'self'" or "'none'", LIVE = live and "live" or "",
-    RUNS = live and "null" or page.json(runs) })
+function page.text(runs)
+  local names, data = {}, {}
+  for i, run in ipairs(runs) do names[i], data[i] = run.name, page.run_json(run) end
+  return whole(names, { CONNECT = "'none'", LIVE = "", RUNS = page.json(data) })
+end
+
+--- The page without data, which polls its server for them.
+---@param names string[] what it shows, for its title
+---@return string
+function page.live(names)
+  return whole(names, { CONNECT = "'self'", LIVE = "live", RUNS = "null" })
 end
 
 return page

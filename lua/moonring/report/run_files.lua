@@ -46,14 +46,24 @@ local function begin(self)
   self.curves, self.standing, self.count, self.clock = {}, {}, 0, run_clock.new()
 end
 
+--- Whether a folder with files of these names belongs to a run.
+---@param names string[]
+---@return boolean
+function run_files.is_run(names)
+  for _, name in ipairs(names) do
+    for _, sign in ipairs(SIGNS) do
+      if name == sign then return true end
+    end
+  end
+  return false
+end
+
 --- Opens a run's folder without reading it. Errors: NOT_FOUND if no run has written there.
 ---@param folder string
 ---@return moonring.RunFiles
 function run_files.open(folder)
-  local is_run = false
-  for _, name in ipairs(SIGNS) do is_run = is_run or system.exists(folder .. "/" .. name) end
   if not system.is_folder(folder) then errors.raise("NOT_FOUND", folder, ": no such folder") end
-  if not is_run then
+  if not run_files.is_run(system.list(folder)) then
     errors.raise("NOT_FOUND", folder, ": not the folder of a run: it has no trainer_log.jsonl")
   end
   local self = setmetatable({ folder = folder, name = system.absolute(folder):match "([^/]+)/*$"
