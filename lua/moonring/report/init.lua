@@ -70,8 +70,8 @@ end
 ---@param tell fun(address: string) called with the page's address, including its token
 ---@param note? fun(line: string) called for each path that has no run yet
 function report.serve(paths, port, tell, note)
-  local list = run_list.open(paths)
   local server = watch_native.listen { port = port }
+  local list = run_list.open(paths)
   tell(("http://127.0.0.1:%d/?token=%s"):format(server:port(), server:token()))
   list:refresh()
   for _, path in ipairs(note and list:empty() or {}) do

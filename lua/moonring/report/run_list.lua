@@ -1,24 +1,13 @@
 --- The runs below the paths of `moonring watch`, with a short description of each. A path is the
--- folder of a run, a folder of runs, or does not exist yet. Only run_state.json and the end of the
--- log are read, and only if they have changed.
+-- folder of a run, a folder of runs, or does not exist yet.
 local errors = require "moonring.base.errors"
-local log_end = require "moonring.report.log_end"
+local run_entry = require "moonring.report.run_entry"
 local run_files = require "moonring.report.run_files"
-local run_status = require "moonring.report.run_status"
 local system = require "moonring.native.system"
 local watch_native = require "moonring.native.watch"
 
 ---@class moonring.run_list
 local run_list = {}
-
----@class moonring.ListedRun
----@field name string its path relative to the folder that was given; unique
----@field folder string
----@field state? string running, finished, stopped, failed, killed, or ended for an older run
----@field step? integer
----@field total_steps? integer
----@field began? string "2026-11-28T21:00:00Z"
----@field error? string why the run's files could not be read
 
 ---@class moonring.RunList
 ---@field paths string[]
@@ -96,47 +85,16 @@ local function with_names(found)
   return found
 end
 
-local MARKED = { "run_state.json", "trainer_log.jsonl", "training_args.yaml", "run.lock" }
-
--- A text that differs if a file of the run has changed.
-local function mark_of(folder)
-  local parts = {}
-  for i, name in ipairs(MARKED) do
-    local state = watch_native.stat(folder .. "/" .. name)
-    parts[i] = state and ("%d %.6f"):format(state.size, state.modified) or "-"
-  end
-  return table.concat(parts, " ")
-end
-
--- When a run began that does not say so itself: when its configuration was written, or its log.
-local function began_by_files(folder)
-  for _, name in ipairs { "training_args.yaml", "trainer_log.jsonl" } do
-    local state = watch_native.stat(folder .. "/" .. name)
-    if state then return os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(state.modified)) end
-  end
-end
-
-local function read(run)
-  local path = run.folder .. "/run_state.json"
-  local state = system.exists(path) and system.json_decode(system.read(path), path) or nil
-  local standing = log_end.read(run.folder .. "/trainer_log.jsonl")
-  run.state = run_status.of(run.folder, state, standing).word
-  state = state or {}
-  run.step, run.total_steps = standing.step or state.step, standing.total_steps
-    or state.total_steps
-  run.began = state.began or began_by_files(run.folder)
-end
-
 -- The description of a run, read again if a file has changed. That of a running run is always read
 -- again: a killed process changes no file.
 local function described(self, each)
-  local held, mark = self.known[each.folder], mark_of(each.folder)
+  local held, mark = self.known[each.folder], run_entry.mark(each.folder)
   if held and held.mark == mark and held.run.name == each.name and held.run.state ~= "running"
     and not held.run.error then
     return held.run
   end
   local run = { folder = each.folder, name = each.name }
-  local ok, why = pcall(read, run)
+  local ok, why = pcall(run_entry.read, run)
   if not ok then run.error = errors.words(why) end
   self.known[each.folder] = { mark = mark, run = run }
   return run

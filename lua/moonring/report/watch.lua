@@ -1,5 +1,6 @@
 --- `moonring watch`: serves the page of runs on the loopback address, before, during and after them.
 -- It only reads the runs' files.
+local chat_desk = require "moonring.report.chat_desk"
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -11,6 +12,7 @@ local watch = {}
 ---@class moonring.Watched
 ---@field list moonring.RunList
 ---@field shown table<string, moonring.ShownRun> by folder
+---@field chat moonring.ChatDesk
 
 --- A run that a page shows.
 ---@class moonring.ShownRun
@@ -74,7 +76,7 @@ local function listed(self)
   local entries = {}
   for i, run in ipairs(self.list.runs) do
     entries[i] = { name = run.name, state = run.state, step = run.step,
-      total_steps = run.total_steps, began = run.began, error = run.error }
+      total_steps = run.total_steps, began = run.began, stage = run.stage, error = run.error }
   end
   return entries
 end
@@ -101,6 +103,11 @@ local ROUTES = {
     return { type = "text/html; charset=utf-8", body = page.live(self.list.paths) }
   end,
   ["GET /runs.json"] = runs_json,
+  ["GET /chat.json"] = function(self, request)
+    local name = (request.query.run or {})[1]
+    return name and self.chat:models(name) or self.chat:state()
+  end,
+  ["POST /chat"] = function(self, request) return self.chat:take(request) end,
 }
 
 -- The answer to a request; nil if it is sent in parts.
@@ -118,15 +125,17 @@ end
 ---@param list moonring.RunList
 ---@param server moonring.PageServer
 function watch.serve(list, server)
-  local self = { list = list, shown = {} }
+  local self = { list = list, shown = {}, chat = chat_desk.new(server, list) }
   while not server:ended() do
-    local request = server:next(60)
+    local request = server:next(self.chat.queue:pause())
     if request then
       local ok, found = pcall(answer, self, request)
       if not ok then found = { status = 500, body = errors.words(found) .. "\n" } end
       if found then server:answer(request.id, found) end
     end
+    self.chat.queue:tick()
   end
+  self.chat.queue:close()
 end
 
 return watch

@@ -153,8 +153,11 @@ function Chat:clear() self.texts = {} end
 --- stored without its special tokens.
 ---@param text string
 ---@param on_text? fun(piece: string) called with each piece of the answer, in whole characters
+---@param is_stopped? fun(): boolean called after each token; true ends the answer
 ---@return string
-function Chat:answer(text, on_text)
+---@return integer count of its tokens
+---@return boolean whether an end token ended it
+function Chat:answer(text, on_text, is_stopped)
   self.texts[#self.texts + 1] = text
   local options = { stop_ids = self.template:stop_ids() }
   for name, value in pairs(self.sampling) do options[name] = value end
@@ -171,11 +174,12 @@ function Chat:answer(text, on_text)
       on_text(whole:sub(shown + 1))
       shown = #whole
     end
+    return not (is_stopped and is_stopped())
   end)
   local answer = self.tokenizer:decode(skips and ids or all, skips) -- with its end token
   if on_text and shown < #answer then on_text(answer:sub(shown + 1)) end
   self.texts[#self.texts + 1] = self.tokenizer:decode(ids, true)
-  return answer
+  return answer, #all, #all > #ids
 end
 
 return chat
