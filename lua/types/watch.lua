@@ -30,8 +30,8 @@ function watch.stat(path) end
 ---@return string
 function watch.program() end
 
---- Gives this process the lowest priority, and makes it the first one that the kernel ends if memory
---- runs out. Call it before other threads start. Does nothing under --sandbox and in an embedded
+--- Gives this process the lowest priority, and makes it the first one that the kernel ends if
+--- memory runs out. Call it before other threads start. Does nothing under --sandbox and in an embedded
 --- runtime.
 function watch.give_way() end
 

@@ -97,7 +97,13 @@ do
   o.ChildProcess = native_rewards.child { "cat" }
   o.TextPattern = native_rewards.pattern "a+"
   o.Rewards = moonring.rewards.open "json"
-  o.PageServer = require("moonring.native.watch").listen()
+  local watch_native = require "moonring.native.watch"
+  o.PageServer, o.LineInput = watch_native.listen(), watch_native.input()
+  o.RunList = require("moonring.report.run_list").open { scratch }
+  o.RunList:refresh()
+  o.ChatDesk = require("moonring.report.chat_desk").new(o.PageServer, o.RunList)
+  o.ChatQueue = o.ChatDesk.queue
+  o.ChatProcess = require("moonring.report.chat_process").of(o.ChildProcess, "key")
   local grpo = { stage = "grpo", given = {}, template = "chatml", per_device_train_batch_size = 8,
     gradient_accumulation_steps = 1, num_iterations = 1 }
   o.Rollouts = rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },

@@ -108,8 +108,8 @@ TEST_F(WatchChatTest, AnswersAsChatDoes) {
   EXPECT_EQ(TextOf(Events(asked)), Chat(words, "moon 1\nand 2?\n"));
   asked = Asking("final", {"moon 3"});
   asked.update(
-      {{"max_new_tokens", 12}, {"temperature", 0.8}, {"seed", 7}, {"system", "Be a moon"}});
-  EXPECT_EQ(TextOf(Events(asked)), Chat({"out", "template=smollm2", "max_new_tokens=12",
+      {{"max_new_tokens", 6}, {"temperature", 0.8}, {"seed", 7}, {"system", "Be a moon"}});
+  EXPECT_EQ(TextOf(Events(asked)), Chat({"out", "template=smollm2", "max_new_tokens=6",
                                          "temperature=0.8", "seed=7", "default_system=Be a moon"},
                                         "moon 3\n"));
   EXPECT_EQ(Json("/chat.json")["state"], "idle");

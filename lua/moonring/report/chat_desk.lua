@@ -1,5 +1,5 @@
---- The HTTP requests of the chat of `moonring watch`: a message, what one can chat with in a run, and
--- what the chat is doing.
+--- The HTTP requests of the chat of `moonring watch`: a message, what one can chat with in a run,
+-- and what the chat is doing.
 local chat_models = require "moonring.report.chat_models"
 local chat_queue = require "moonring.report.chat_queue"
 local chat_request = require "moonring.report.chat_request"
@@ -18,6 +18,7 @@ ChatDesk.__index = ChatDesk
 
 local MOST = 16 -- messages that wait
 
+--- The desk of a server.
 ---@param server moonring.PageServer
 ---@param list moonring.RunList
 ---@return moonring.ChatDesk

@@ -1,5 +1,5 @@
---- What one can chat with in a run's folder: its checkpoints and its final model, and the words with
--- which `moonring chat` loads them as the run trained them.
+--- What one can chat with in a run's folder: its checkpoints and its final model, and the words
+-- with which `moonring chat` loads them as the run trained them.
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"

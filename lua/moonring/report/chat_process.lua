@@ -14,6 +14,7 @@ local chat_process = {}
 ---@field child moonring.ChildProcess
 ---@field loaded boolean whether the model is loaded
 ---@field notes string[] the notes of loading the model
+---@field pending? string what was not handed to the process yet
 local ChatProcess = {}
 ChatProcess.__index = ChatProcess
 
@@ -35,6 +36,14 @@ function chat_process.key(model)
     model.modified }
 end
 
+--- A started process.
+---@param child moonring.ChildProcess
+---@param key string of its model
+---@return moonring.ChatProcess
+function chat_process.of(child, key)
+  return setmetatable({ key = key, child = child, loaded = false, notes = {} }, ChatProcess)
+end
+
 --- Starts a process that loads a model.
 ---@param model moonring.ChatModel
 ---@return moonring.ChatProcess
@@ -45,14 +54,14 @@ function chat_process.start(model)
     unpack(model.words) } do
     command[#command + 1] = word
   end
-  return setmetatable({ key = chat_process.key(model), child = rewards.child(command),
-    loaded = false, notes = {} }, ChatProcess)
+  return chat_process.of(rewards.child(command), chat_process.key(model))
 end
 
 --- Sends a request, or { stop = true }.
 ---@param value table
-function ChatProcess:send(value) self.pending = (self.pending or "") .. system.json_encode(value)
-  .. "\n" end
+function ChatProcess:send(value)
+  self.pending = (self.pending or "") .. system.json_encode(value) .. "\n"
+end
 
 --- The events since the last call: tables with one of text, done and error. Does not wait. Errors:
 --- UNAVAILABLE if the process has ended.

@@ -1,5 +1,5 @@
---- The messages that wait for an answer in the chat of `moonring watch`. One process answers them in
--- turn, with one model at a time; each answer is sent as lines of JSON while it is generated. A
+--- The messages that wait for an answer in the chat of `moonring watch`. One process answers them
+-- in turn, with one model at a time; each answer is sent as lines of JSON while it is generated. A
 -- browser that closes its connection stops its answer.
 local chat_process = require "moonring.report.chat_process"
 local system = require "moonring.native.system"
@@ -29,12 +29,14 @@ local GLANCE = 0.02      -- seconds between two looks at the process while it is
 local IDLE_SECONDS = 300 -- after which the process is ended
 local PATIENCE = 10      -- seconds in which an answer stops; then the process is ended
 
+--- An empty queue; no process runs.
 ---@param server moonring.PageServer
 ---@return moonring.ChatQueue
 function chat_queue.new(server)
   return setmetatable({ server = server, jobs = {}, used = system.clock() }, ChatQueue)
 end
 
+--- Adds a message at the end.
 ---@param job moonring.ChatJob
 function ChatQueue:add(job) self.jobs[#self.jobs + 1] = job end
 
@@ -61,8 +63,8 @@ local function end_process(self)
   self.process = nil
 end
 
--- Starts the process for a job's model, unless it runs. A process with another model is ended first:
--- two models may not fit into memory.
+-- Starts the process for a job's model, unless it runs. A process with another model is ended
+-- first: two models may not fit into memory.
 local function prepare(self, job)
   if job.is_prepared then return end
   job.is_prepared = true

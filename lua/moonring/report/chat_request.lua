@@ -33,8 +33,8 @@ local function check_names(asked)
   for _, name in ipairs(known) do places[name] = true end
   for name in pairs(asked) do
     if not places[name] then
-      errors.fail("unknown field '", tostring(name), "'", system.did_you_mean(tostring(name), known),
-        "; fields: ", table.concat(known, ", "))
+      errors.fail("unknown field '", tostring(name), "'",
+        system.did_you_mean(tostring(name), known), "; fields: ", table.concat(known, ", "))
     end
   end
 end

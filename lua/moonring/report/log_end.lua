@@ -1,5 +1,5 @@
---- Reads the end of a run's trainer_log.jsonl: where the run stands. Its cost does not depend on the
--- log's length.
+--- Reads the end of a run's trainer_log.jsonl: where the run stands. Its cost does not depend on
+-- the log's length.
 local system = require "moonring.native.system"
 local watch_native = require "moonring.native.watch"
 

@@ -1,5 +1,5 @@
---- The short description of a run in the list of `moonring watch`. Only run_state.json, the end of the
--- log and the stage are read.
+--- The short description of a run in the list of `moonring watch`. Only run_state.json, the end of
+-- the log and the stage are read.
 local log_end = require "moonring.report.log_end"
 local run_status = require "moonring.report.run_status"
 local system = require "moonring.native.system"
@@ -42,7 +42,7 @@ end
 local function stage_of(folder)
   local path = folder .. "/training_args.yaml"
   local text = system.exists(path) and system.read_part(path, 0, 2 ^ 16) or ""
-  return text:match '\nstage: "?([%w_]+)'
+  return ("\n" .. text):match '\nstage: "?([%w_]+)'
 end
 
 --- Fills in the description of a run. Errors: INVALID_ARGUMENT for a malformed file.

@@ -1,5 +1,5 @@
---- `moonring watch`: serves the page of runs on the loopback address, before, during and after them.
--- It only reads the runs' files.
+--- `moonring watch`: serves the page of runs on the loopback address, before, during and after
+-- them. It only reads the runs' files.
 local chat_desk = require "moonring.report.chat_desk"
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
@@ -24,7 +24,8 @@ local watch = {}
 local FIRST = 8        -- runs that are shown if the page names none: the newest
 local KEPT_SECONDS = 60 -- the data of a run that no page asks for are freed after this time
 
--- The runs that a request asks for. Names without a run are left out: the run may have been removed.
+-- The runs that a request asks for. Names without a run are left out: the run may have been
+-- removed.
 local function wanted(self, request)
   local names, runs = request.query.show, {}
   if not names then return { unpack(self.list.runs, 1, FIRST) } end
@@ -32,8 +33,8 @@ local function wanted(self, request)
   return runs
 end
 
--- Reads what is new about a run, and returns its data. Only this changes them, so they are made once
--- for all pages.
+-- Reads what is new about a run, and returns its data. Only this changes them, so they are made
+-- once for all pages.
 local function read(self, run)
   local shown = self.shown[run.folder]
   if not shown then

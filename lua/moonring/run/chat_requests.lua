@@ -1,8 +1,8 @@
 --- The process that answers the chat of `moonring watch`: it loads one model, as `moonring chat`
 -- does, and answers requests, which are lines of JSON on stdin, one after another. Events are lines
--- of JSON on stdout: { loaded = true } once; for each request { text } with pieces of the answer and
--- { done = "end" | "length" | "stopped", tokens, seconds }; { note } and { error } at any time. A
--- line { stop = true } ends the current answer. The process ends when its stdin does.
+-- of JSON on stdout: { loaded = true } once; for each request { text } with pieces of the answer
+-- and { done = "end" | "length" | "stopped", tokens, seconds }; { note } and { error } at any time.
+-- A line { stop = true } ends the current answer. The process ends when its stdin does.
 local chat = require "moonring.run.chat"
 local compute = require "moonring.choices.compute"
 local errors = require "moonring.base.errors"
@@ -54,12 +54,6 @@ local function check_memory(c, checkpoint)
       machine.show(available)))
   end
 end
-
----@class moonring.ChatModel
----@field config moonring.Configuration
----@field checkpoint moonring.Checkpoint
----@field tokenizer moonring.Tokenizer
----@field model moonring.Model
 
 local function load(path, words)
   local c = chat.configuration(path, words)

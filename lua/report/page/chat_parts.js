@@ -40,8 +40,8 @@ function makeTabs(place, shown) {
     buttons.forEach((each, i) => each.setAttribute("aria-pressed", String((i === 1) === other)));
     if (other) shown();
   };
-  const buttons =
-      ["Report", "Chat"].map((name, i) => element("button", {onclick: () => select(i === 1)}, name));
+  const buttons = ["Report", "Chat"].map(
+      (name, i) => element("button", {onclick: () => select(i === 1)}, name));
   const tabs = element("div", {class: "controls tabs"}, ...buttons);
   document.getElementById("state").after(tabs);
   document.getElementById("sections").after(element("main", {}, place));
