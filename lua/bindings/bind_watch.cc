@@ -1,13 +1,11 @@
 // Lua bindings for `moonring watch`: the local HTTP server, and the process that answers its chat.
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +19,7 @@
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
 #include "lua/bindings/bindings.h"
+#include "lua/report/give_way.h"
 #include "lua/report/line_input.h"
 #include "lua/report/page_server.h"
 #include "lua/vm/vm.h"
@@ -43,7 +42,7 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   return base::ValueOrThrow(PageServer::Listen(port));
 }
 
-void SetField(lua_State* L, const char* name, const std::string& text) {
+void SetText(lua_State* L, const char* name, const std::string& text) {
   lua_pushlstring(L, text.data(), text.size());
   lua_setfield(L, -2, name);
 }
@@ -68,11 +67,11 @@ Pushed Next(lua_State* L, PageServer& server, double seconds) {
   lua_createtable(L, 0, 7);
   lua_pushnumber(L, static_cast<double>(request->id));
   lua_setfield(L, -2, "id");
-  SetField(L, "method", request->is_post ? "POST" : "GET");
-  SetField(L, "path", request->path);
-  SetField(L, "tag", request->tag);
-  SetField(L, "type", request->type);
-  SetField(L, "body", request->body);
+  SetText(L, "method", request->is_post ? "POST" : "GET");
+  SetText(L, "path", request->path);
+  SetText(L, "tag", request->tag);
+  SetText(L, "type", request->type);
+  SetText(L, "body", request->body);
   PushQuery(L, *request);
   lua_setfield(L, -2, "query");
   return {1};
@@ -87,14 +86,14 @@ void Answer(PageServer& server, int64_t id, Options options) {
   server.Reply(id, std::move(answer));
 }
 
-void RefuseUnderSandbox(lua_State* L) {
+void RefuseSandboxed(lua_State* L) {
   if (HostOf(L).sandbox)
     throw base::StatusError(absl::PermissionDeniedError("--sandbox: moonring watch is off"));
 }
 
 // Pushes { kind, size, modified } of a file or folder; nil if there is none.
 Pushed Stat(lua_State* L, std::string path) {
-  RefuseUnderSandbox(L);
+  RefuseSandboxed(L);
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
     const int error = errno;
@@ -104,10 +103,7 @@ Pushed Stat(lua_State* L, std::string path) {
                                        : absl::InvalidArgumentError(words));
   }
   lua_createtable(L, 0, 3);
-  SetField(L, "kind",
-           S_ISDIR(found.st_mode)   ? "folder"
-           : S_ISREG(found.st_mode) ? "file"
-                                    : "other");
+  SetText(L, "kind", S_ISDIR(found.st_mode) ? "folder" : S_ISREG(found.st_mode) ? "file" : "other");
   lua_pushnumber(L, static_cast<double>(found.st_size));
   lua_setfield(L, -2, "size");
   lua_pushnumber(L, static_cast<double>(found.st_mtim.tv_sec) +
@@ -118,7 +114,7 @@ Pushed Stat(lua_State* L, std::string path) {
 
 // Returns the path of this program.
 std::string Program(lua_State* L) {
-  RefuseUnderSandbox(L);
+  RefuseSandboxed(L);
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
   if (size <= 0 || size == static_cast<ssize_t>(sizeof path))
@@ -126,12 +122,8 @@ std::string Program(lua_State* L) {
   return std::string(path, size);
 }
 
-// Gives this process the lowest priority, and makes it the first one that the kernel ends if memory
-// runs out. Threads that already exist keep their priority.
-void GiveWay(lua_State* L) {
-  if (HostOf(L).sandbox || HostOf(L).embedded) return;
-  setpriority(PRIO_PROCESS, 0, 19);
-  std::ofstream("/proc/self/oom_score_adj") << "1000\n";
+void YieldToOthers(lua_State* L) {
+  if (!HostOf(L).sandbox && !HostOf(L).embedded) GiveWay();
 }
 
 void WorkIn(lua_State* L, std::string folder) {
@@ -182,7 +174,7 @@ void OpenWatch(lua_State* L) {
                  {"listen", Bind<&Listen>},
                  {"stat", Bind<&Stat>},
                  {"program", Bind<&Program>},
-                 {"give_way", Bind<&GiveWay>},
+                 {"give_way", Bind<&YieldToOthers>},
                  {"work_in", Bind<&WorkIn>},
                  {"input", Bind<&Input>},
              });

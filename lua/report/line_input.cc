@@ -8,11 +8,6 @@
 #include <chrono>
 
 namespace moonring::lua {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 std::optional<std::string> LineInput::TakeBuffered() {
   const size_t end = buffered_.find('\n');
@@ -23,6 +18,7 @@ std::optional<std::string> LineInput::TakeBuffered() {
 }
 
 std::optional<std::string> LineInput::Take(double seconds) {
+  using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::duration<double>(seconds);
   while (true) {
     if (auto line = TakeBuffered()) return line;

@@ -26,6 +26,7 @@ UNASKED = {
     "lua/main.cc",
     "lua/host/launcher.cc",
     "lua/host/process_start.cc",
+    "lua/report/give_way.cc",
     "lua/examples/jobs.cc",
     "trainer/reports/resources.cc",
     "data/files/arrow_rows.cc",

@@ -214,7 +214,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
   "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
   "RunPage", "RunState", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
-  "EngineSettings" } do
+  "EngineSettings", "RunList", "ChatDesk", "ChatQueue", "ChatProcess" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

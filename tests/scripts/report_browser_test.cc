@@ -556,5 +556,48 @@ TEST_F(ReportBrowserTest, LiveFollowsTheRun) {
       browser_.Await("document.getElementById('state').textContent.includes('does not answer')"));
 }
 
+// A conversation of two messages, an answer that is stopped, and a new chat.
+TEST_F(ReportBrowserTest, ChatsWithTheModel) {
+  Command watch(Options({"watch", "out"}));
+  ASSERT_TRUE(watch.WaitForOutput("\n"));
+  const std::string said = watch.Output();
+  for (const int width : {400, 1280}) {
+    browser_.Open(said.substr(7, said.size() - 8), width, width == 400);
+    ASSERT_TRUE(browser_.Await("charts.size > 8"));
+    browser_.Evaluate("[...document.querySelectorAll('.tabs button')][1].click()");
+    EXPECT_TRUE(browser_.Evaluate("document.getElementById('sections').hidden"));
+    ASSERT_TRUE(
+        browser_.Await("document.querySelector('[aria-label=checkpoint]').value === 'final'"));
+    const auto button = [](const std::string& name) {
+      return "[...document.querySelectorAll('#chat button')].find((each) => each.textContent === "
+             "'" +
+             name + "')";
+    };
+    const auto send = [&](const std::string& text, int tokens) {
+      browser_.Evaluate("document.getElementById('chat-max_new_tokens').value = " +
+                        std::to_string(tokens));
+      browser_.Evaluate("document.querySelector('[aria-label=message]').value = '" + text + "'");
+      browser_.Evaluate(button("Send") + ".click()");
+    };
+    const std::string answers = "[...document.querySelectorAll('#chat .assistant pre')]";
+    send("moon 1", 5);
+    EXPECT_TRUE(
+        browser_.Await("document.querySelector('#chat').textContent.includes('5 tokens, ')"));
+    send("and <img src=x>", 1500);
+    EXPECT_TRUE(
+        browser_.Await(answers + ".length === 2 && " + answers + "[1].textContent.length > 9"));
+    Picture("chat-" + std::to_string(width));
+    browser_.Evaluate(button("Stop") + ".click()");
+    EXPECT_TRUE(browser_.Await(button("Stop") + ".disabled"));
+    EXPECT_EQ(browser_.Evaluate("document.querySelectorAll('#chat img').length"), 0);
+    EXPECT_LE(browser_.Evaluate("document.documentElement.scrollWidth"), width);
+    browser_.Evaluate(button("New chat") + ".click()");
+    EXPECT_EQ(browser_.Evaluate(answers + ".length"), 0);
+    EXPECT_THAT(browser_.complaints(), IsEmpty());
+  }
+  watch.Signal(SIGTERM);
+  EXPECT_THAT(watch.Wait(), Succeeds());
+}
+
 }  // namespace
 }  // namespace moonring::testing

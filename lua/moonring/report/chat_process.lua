@@ -1,5 +1,5 @@
 --- The process with the model of `moonring watch`'s chat, from its start to its end
--- (lua/moonring/run/chat_requests.lua). It has a low priority, and is the first one that the kernel
+-- (`moonring chat --requests`). It has a low priority, and is the first one that the kernel
 -- ends if memory runs out, so that it does not disturb a training.
 local errors = require "moonring.base.errors"
 local rewards = require "moonring.native.rewards"
@@ -17,8 +17,6 @@ local chat_process = {}
 ---@field pending? string what was not handed to the process yet
 local ChatProcess = {}
 ChatProcess.__index = ChatProcess
-
-local PROGRAM = "require('moonring.run.chat_requests').serve(arg)"
 
 --- What a process has to load.
 ---@class moonring.ChatModel
@@ -50,7 +48,7 @@ end
 function chat_process.start(model)
   local command = { watch_native.program() }
   if model.device == "cpu" then command[2], command[3] = "--device", "cpu" end
-  for _, word in ipairs { "-e", PROGRAM, model.directory or "", system.absolute(model.path),
+  for _, word in ipairs { "chat", "--requests", model.directory or "", system.absolute(model.path),
     unpack(model.words) } do
     command[#command + 1] = word
   end
