@@ -6,8 +6,8 @@
 
 namespace moonring::lua {
 
-// Gives this process the lowest priority (nice 19), and makes it the first one that the kernel ends
-// if memory runs out. Threads that already exist keep their priority.
+// Gives all threads of this process, and those that they start, the lowest priority (nice 19), and
+// makes the process the first one that the kernel ends if memory runs out.
 void GiveWay();
 
 }  // namespace moonring::lua

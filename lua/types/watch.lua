@@ -31,8 +31,7 @@ function watch.stat(path) end
 function watch.program() end
 
 --- Gives this process the lowest priority, and makes it the first one that the kernel ends if
---- memory runs out. Call it before other threads start. Does nothing under --sandbox and in an
---- embedded runtime.
+--- memory runs out. Does nothing under --sandbox and in an embedded runtime.
 function watch.give_way() end
 
 --- Makes a folder this program's working directory. Errors: NOT_FOUND; PERMISSION_DENIED under

@@ -107,8 +107,7 @@ TEST_F(WatchChatTest, AnswersAsChatDoes) {
   asked["messages"] = Messages({"moon 1", first, "and 2?"});
   EXPECT_EQ(TextOf(Events(asked)), Chat(words, "moon 1\nand 2?\n"));
   asked = Asking("final", {"moon 3"});
-  asked.update(
-      {{"max_new_tokens", 6}, {"temperature", 0.8}, {"seed", 7}, {"system", "Be a moon"}});
+  asked.update({{"max_new_tokens", 6}, {"temperature", 0.8}, {"seed", 7}, {"system", "Be a moon"}});
   EXPECT_EQ(TextOf(Events(asked)), Chat({"out", "template=smollm2", "max_new_tokens=6",
                                          "temperature=0.8", "seed=7", "default_system=Be a moon"},
                                         "moon 3\n"));
@@ -230,6 +229,13 @@ TEST_F(WatchChatTest, RefusesBrokenRequests) {
   EXPECT_THAT(Events(changed({{"checkpoint", "checkpoint-2"}})).back()["error"].get<std::string>(),
               HasSubstr("tokenizer"));
   EXPECT_EQ(Events(changed({{"max_new_tokens", 1}})).back()["tokens"], 1);
+  // A model that does not fit into the memory that is left.
+  EXPECT_THAT(Run({"-e",
+                   "require('moonring.base.machine').memory_of_rank = function() return 2^20 end; "
+                   "require('moonring.run.chat_requests').serve(arg)",
+                   "", "model"})
+                  .out,
+              HasSubstr("of memory beside what else runs on this machine, and 1.0 MiB are"));
   // A reward model.
   Write("out/training_args.yaml", "stage: rm\n");
   EXPECT_THAT(Json("/chat.json", "&run=out")["why"].get<std::string>(), HasSubstr("reward model"));
