@@ -82,7 +82,7 @@ local function words_of(values)
   for _, section in ipairs(keys) do
     for _, row in ipairs(section.rows) do
       local value = values[row[1]]
-      local differs = value ~= nil and value ~= system.null and not key_values.same(value, row[3])
+      local differs = value ~= nil and not key_values.same(value, row[3])
       if KEPT[row[1]] and differs then
         words[#words + 1] = row[1] .. "=" .. (type(value) == "string" and value:find "^[%w_./:-]+$"
           and value or system.json_encode(value))

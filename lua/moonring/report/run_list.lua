@@ -74,15 +74,18 @@ end
 
 -- Gives runs that would have the same name the path under which they were found.
 local function with_names(found)
-  local count = {}
+  local count, seen, runs = {}, {}, {}
   for _, each in ipairs(found) do
-    each.name = each.name or base_name(each.folder)
-    count[each.name] = (count[each.name] or 0) + 1
+    if not seen[each.folder] then -- the paths may overlap
+      each.name = each.name or base_name(each.folder)
+      count[each.name] = (count[each.name] or 0) + 1
+      seen[each.folder], runs[#runs + 1] = true, each
+    end
   end
-  for _, each in ipairs(found) do
+  for _, each in ipairs(runs) do
     if count[each.name] > 1 then each.name = each.folder end
   end
-  return found
+  return runs
 end
 
 -- The description of a run, read again if a file has changed. That of a running run is always read

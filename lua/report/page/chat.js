@@ -21,6 +21,7 @@ function makeChat() {
   let models = [];
   const notes = new Set();  // those that were shown
   let messages = [];   // of the conversation, as the server takes them
+  let talk = 0;        // counts the conversations
   let running = null;  // the AbortController of the answer that is being read
   let asked = 0;       // when the checkpoints were asked for, in milliseconds
   let began = false;   // whether the fields have their defaults
@@ -120,6 +121,7 @@ function makeChat() {
       messages: [...messages, {role: "user", content}],
       ...options(),
     };
+    const mine = talk;
     running = new AbortController();
     sendButton.disabled = true;
     stopButton.disabled = false;
@@ -143,7 +145,9 @@ function makeChat() {
       else
         note("moonring watch does not answer", true);
     }
-    if (body.textContent) {
+    if (mine !== talk) {
+      note("");
+    } else if (body.textContent) {
       messages = [...request.messages, {role: "assistant", content: body.textContent}];
     } else {
       text.value = text.value || content;  // to be sent again
@@ -160,6 +164,7 @@ function makeChat() {
 
   function begin() {
     stop();
+    talk += 1;
     messages = [];
     log.replaceChildren();
     note("");
