@@ -71,6 +71,7 @@ function show(data) {
   status.replaceChildren(...(isCompared() ? [] : runs.map((run) => statusLine(run))));
   document.getElementById("made").textContent =
       "Made by Moonring " + data.version + ", " + utc(data.made);
+  if (chat) chat.update(data.list);
   for (const section of sections) drawSection(section, runs);
 }
 
