@@ -133,6 +133,7 @@ do
   o.FolderLock = moonring.trainer.lock_folder(scratch)
   o.Progress = moonring.trainer.progress { kind = "off" }
   o.WorkCount = moonring.trainer.work_count()
+  o.RunClock = require("moonring.report.run_clock").new()
   o.RunRecord = moonring.trainer.run_record(scratch .. "/record.json")
   o.RunState = require("moonring.report.run_state").open(scratch, {})
   o.EventFile = moonring.trainer.event_file { folder = scratch }
@@ -209,10 +210,10 @@ end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
-  "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run",
-  "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
-  "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
-  "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
+  "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run", "Module",
+  "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
+  "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights", "LossScale",
+  "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes", "RunClock",
   "RunPage", "RunState", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
   "EngineSettings", "RunList", "ChatDesk", "ChatQueue", "ChatProcess" } do
   live["moonring." .. name] = getmetatable(objects[name])

@@ -55,9 +55,9 @@ class ResumedRuns : public Workplace {
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {
     nlohmann::json kept = nlohmann::json::array();
     for (nlohmann::json entry : entries) {
-      for (const char* clock :
-           {"elapsed_time", "remaining_time", "peak_memory_bytes", "peak_anonymous_bytes",
-            "allocator_held_bytes", "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
+      for (const char* clock : {"elapsed_time", "elapsed_seconds", "remaining_time",
+                                "peak_memory_bytes", "peak_anonymous_bytes", "allocator_held_bytes",
+                                "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
         entry.erase(clock);
       }
       for (auto each = entry.begin(); each != entry.end();)

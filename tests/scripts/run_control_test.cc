@@ -140,8 +140,9 @@ TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
        "save_total_limit=1", "load_best_model_at_end=true", "learning_rate=3", "plot_loss=true"});
   ASSERT_THAT(result, Succeeds());
   const std::vector<double> losses = Numbers("out", "eval_loss");
-  ASSERT_EQ(losses.size(), 4);
+  ASSERT_EQ(losses.size(), 5);  // of each step, and of the best model at the end
   EXPECT_LT(losses[0], losses[1]);
+  EXPECT_EQ(losses[4], Final("out", "eval_loss"));
   EXPECT_NEAR(Final("out", "eval_loss"), losses[0], 1e-6 * losses[0]);
   EXPECT_TRUE(Exists("out/checkpoint-1") && Exists("out/checkpoint-4"));
   EXPECT_FALSE(Exists("out/checkpoint-2") || Exists("out/checkpoint-3"));
@@ -210,7 +211,7 @@ TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   train("steps", {});
   const auto each = Numbers("steps", "loss");
   ASSERT_EQ(each.size(), 5);
-  EXPECT_EQ(steps_of("steps", "eval_loss"), (std::vector<int>{3, 5}));
+  EXPECT_EQ(steps_of("steps", "eval_loss"), (std::vector<int>{3, 5, 5}));  // the last: at the end
   train("epochs", {"logging_strategy=epoch"});
   EXPECT_EQ(steps_of("epochs", "loss"), (std::vector<int>{3, 5}));
   const auto means = Numbers("epochs", "loss");
@@ -218,7 +219,7 @@ TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   EXPECT_NEAR(means[1], (each[3] + each[4]) / 2, 1e-6);
   train("never", {"logging_strategy=no"});
   EXPECT_TRUE(steps_of("never", "loss").empty());
-  EXPECT_EQ(steps_of("never", "eval_loss"), (std::vector<int>{3, 5}));
+  EXPECT_EQ(steps_of("never", "eval_loss"), (std::vector<int>{3, 5, 5}));
   train("first", {"logging_strategy=no", "logging_first_step=true"});
   EXPECT_EQ(steps_of("first", "loss"), (std::vector<int>{1}));
 }

@@ -94,7 +94,7 @@ TEST_F(TrackersTest, EachGetsTheNumbersOfTheLogAndItsKeys) {
   for (const json& call : Calls("mlflow", "log_batch")) {
     for (const json& each : call[1]["metrics"]) mlflow[each["step"]][each["key"]] = each["value"];
   }
-  ASSERT_EQ(lines.size(), 5);  // three steps, an evaluation, the end
+  ASSERT_EQ(lines.size(), 6);  // three steps, two evaluations, the end
   int compared = 0;
   for (const json& line : lines) {
     for (const auto& [name, value] : Telling(line)) {
@@ -174,28 +174,17 @@ TEST_F(TrackersTest, ARunThatDoesNotFinishSaysSo) {
     return Tracked(command);
   };
   EXPECT_EQ(script("fails.lua", "error 'no tide'").exit_code, 1);
-  EXPECT_EQ(Last("wandb", "finish")[0][0], 255);
-  EXPECT_EQ(Last("mlflow", "end_run")[0][0], "KILLED");
-  EXPECT_EQ(Last("swanlab", "finish")[0], json({"crashed", "the run ended without saying how"}));
+  EXPECT_EQ(Last("wandb", "finish")[0][0], 1);
+  EXPECT_EQ(Last("mlflow", "end_run")[0][0], "FAILED");
+  EXPECT_EQ(Last("swanlab", "finish")[0][0], "crashed");
+  EXPECT_THAT(Last("swanlab", "finish")[0][1].get<std::string>(),
+              ::testing::EndsWith("fails.lua:6: no tide"));
 
   EXPECT_EQ(script("ends.lua", "os.execute 'kill -TERM $PPID'").exit_code, 128 + 15);
   EXPECT_EQ(Last("wandb", "finish")[0][0], 255);
-  EXPECT_EQ(Last("wandb", "summary")[0], json({"end_reason", "SIGTERM"}));
+  EXPECT_EQ(Last("wandb", "summary")[0], json({"end_reason", "SIGTERM: saved after step 1"}));
   EXPECT_EQ(Last("mlflow", "end_run")[0][0], "KILLED");
   EXPECT_EQ(Last("swanlab", "finish")[0][0], "aborted");
-
-  // An end with the state failed, as an adapter reads it.
-  const std::string failed = Write("failed.lua", R"(
-    local moonring = require "moonring"
-    local c = moonring.config.load(nil, { "output_dir=out", "report_to=wandb,mlflow,swanlab" })
-    local open = require("moonring.report.trackers").open(c, { first_step = 0, say = print })
-    open:begin(function() return { name = "x", configuration = { a = 1 }, examples = {} } end)
-    open:stop(2, "failed", "no moon"))");
-  EXPECT_THAT(Tracked({failed}), Succeeds());
-  EXPECT_EQ(Last("wandb", "finish")[0][0], 1);
-  EXPECT_EQ(Last("wandb", "summary")[0], json({"end_reason", "no moon"}));
-  EXPECT_EQ(Last("mlflow", "end_run")[0][0], "FAILED");
-  EXPECT_EQ(Last("swanlab", "finish")[0], json({"crashed", "no moon"}));
 }
 
 TEST_F(TrackersTest, WhatIsMissingOrFailsIsOneLine) {

@@ -29,6 +29,9 @@ RunFiles.__index = RunFiles
 
 local MOST_CURVES = 400
 
+-- The peak of memory so far, which an evaluation may raise.
+local PEAK = "peak_memory_bytes"
+
 -- Fields of a log line that are not curves, with their names on the page.
 local STANDING = { current_steps = "step", total_steps = "total_steps", epoch = "epoch",
   percentage = "percentage", elapsed_time = "elapsed_time", remaining_time = "remaining_time",
@@ -101,7 +104,7 @@ local function take_line(self, line)
     if STANDING[name] then
       self.standing[STANDING[name]] = value
     elseif (type(value) == "number" or value == system.null)
-      and (not alone or name:find "^eval_") then
+      and (not alone or name:find "^eval_" or name == PEAK) then
       local into = curve_of(self, name)
       if into then into:add(step, value) end
     end
