@@ -6,8 +6,8 @@
 -- temperature, top_p or top_k is given. Keys: template (absent: the model's own), default_system,
 -- enable_thinking, adapter_name_or_path; add_tokens, add_special_tokens and resize_vocab (as the
 -- adapter was trained with them); max_new_tokens, do_sample, temperature, top_p, top_k,
--- repetition_penalty, skip_special_tokens, seed, bf16. With --requests FOLDER before MODEL it answers
--- lines of JSON for `moonring watch` (lua/moonring/run/chat_requests.lua).
+-- repetition_penalty, skip_special_tokens, seed, bf16. With --requests FOLDER before MODEL it
+-- answers lines of JSON for `moonring watch` (lua/moonring/run/chat_requests.lua).
 local moonring = require "moonring"
 local chats = require "moonring.run.chat"
 local vocabulary = require "moonring.data.vocabulary"

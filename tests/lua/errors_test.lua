@@ -68,7 +68,7 @@ check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 local config = require "moonring.config"
 local hidden = "hf_HIDDEN"
 for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_token={a: %s",
-  "hf_hub_token.a=%s", "hf-hub-token=%s", "hf_hub_tokn=%s", "hub_tokn=%s", "my_api_key=%s",
+  "hf_hub_token.a=%s", "hf-hub-token=[%s]", "hf_hub_tokn=%s", "hub_tokn=%s", "my_api_key=%s",
   "hf_hub_token:%s", "swanlab_api_key=[%s]" } do
   local ok, said = pcall(config.load, nil, { (word:format(hidden)) })
   check(not ok and errors.code(said) == "INVALID_ARGUMENT", word, ": ", tostring(said))

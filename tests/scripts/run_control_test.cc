@@ -188,7 +188,7 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
              "max_steps=-1", "num_train_epochs=2", "eval_on_start=true"}),
       Succeeds());
   EXPECT_EQ(Numbers("out", "loss").size(), 6);       // ceil(10 / 4) steps an epoch
-  EXPECT_EQ(Numbers("out", "eval_loss").size(), 3);  // at the start and after each epoch
+  EXPECT_EQ(Numbers("out", "eval_loss").size(), 4);  // at the start, after each epoch, at the end
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 

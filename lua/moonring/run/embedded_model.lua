@@ -223,10 +223,11 @@ function embedded_model.chat(given)
     given.options, not c.skip_special_tokens)
   local last = table.remove(given.texts)
   conversation.texts = given.texts
-  return conversation:answer(last, function(piece)
+  local answer = conversation:answer(last, function(piece)
     check_interrupt()
     if given.stream then system.tell_progress { event = "text", text = piece } end
   end)
+  return answer
 end
 
 --- Reads the configuration of a training: its output_dir, and the number of ranks that have to be
