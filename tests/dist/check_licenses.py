@@ -27,6 +27,7 @@ OWN = (
     "lua/embed.h",
     "lua/moonring/*.lua",
     "lua/report/trackers/*.py",
+    "lua/rewards/*.py",
     "lua/moonring/build.txt",
     "lua/types/*.lua",
     "moonring",
