@@ -61,6 +61,7 @@ local journal = {}
 ---@field closed? boolean the training has ended
 ---@field outcome? "finished" | "stopped" | "failed" once the run has ended
 ---@field reason? string why it ended
+---@field release? fun() frees this object before the script ends
 ---@field state_file? moonring.RunState on rank 0
 ---@field train_results? table<string, number> of train_results.json, once the training has ended
 ---@field best_so_far? table step, metric, value and folder of the best evaluation
@@ -114,7 +115,7 @@ end
 
 -- Records the end of a run whose script has ended before run:finish(). `why`: the error, or nil.
 local function end_early(self, why, code)
-  if self.outcome then return end
+  collectgarbage() -- frees the run's model: the error may be a lack of memory
   local state = why and code ~= "CANCELLED" and "failed" or "stopped"
   self:ended(state, why or "the script ended before the run's last step")
   self:end_trackers()
@@ -143,7 +144,8 @@ function journal.open(config, parts)
   say_start(self, parts)
   if parts.facts then
     self:beside(function() self.state_file = run_state.open(config.output_dir, parts.facts) end)
-    local held = setmetatable({ self }, { __mode = "v" }) -- a script may open many runs
+    local held = { self }
+    self.release = function() held[1] = nil end -- a script may open many runs
     system.at_end(function(why, code)
       if held[1] then end_early(held[1], why, code) end
     end)
@@ -204,10 +206,13 @@ function Journal:mixing(said, chosen)
   self.progress:line("linear attention: " .. said)
 end
 
---- Writes a line on the terminal, on rank 0.
+--- Writes a line on the terminal, on rank 0. After an error, which is the last line there, it goes
+--- to terminal.log alone.
 ---@param text string
 function Journal:say(text)
-  if self.progress then self.progress:line(text) end
+  if not self.progress then return end
+  if self.outcome == "failed" then return self.progress:log_only(text) end
+  self.progress:line(text)
 end
 
 --- Records a step's numbers. Writes a log line if logging_strategy asks for one; this is collective
@@ -312,6 +317,7 @@ end
 function Journal:ended(state, reason)
   if not self.log or self.outcome then return end
   self.outcome, self.reason = state, reason
+  if self.release then self.release() end
   if self.state_file then
     self:beside(self.state_file.finish, self.state_file, state, reason, totals.of(self),
       next_commands.list(self.config, state, self.newest))
