@@ -57,6 +57,7 @@ local journal = {}
 ---@field evaluated? integer | "end" step of the last evaluation
 ---@field evaluations moonring.CardEvaluation[] during the training
 ---@field last_loss? number the loss in the last log line
+---@field last_reward? number the mean reward in the last log line that has one
 ---@field last_evaluation? table<string, number> metrics of the last evaluation, by "eval_" names
 ---@field closed? boolean the training has ended
 ---@field outcome? "finished" | "stopped" | "failed" once the run has ended

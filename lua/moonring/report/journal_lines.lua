@@ -161,6 +161,7 @@ end
 function lines.log_step(journal, record)
   local loss, means, peak = since_last(journal)
   journal.last_loss = loss or journal.last_loss
+  journal.last_reward = means.reward or journal.last_reward
   if not journal.log then return end
   local c = journal.config
   local norm = c.max_grad_norm > 0 and record.grad_norm or nil

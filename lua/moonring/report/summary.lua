@@ -45,6 +45,7 @@ end
 local function results(of)
   local words = {}
   local function add(format, ...) words[#words + 1] = format:format(...) end
+  if of.reward then add("reward %.6g (of the last line)", of.reward) end
   if of.train_loss then add("train_loss %.6g", of.train_loss) end
   local evaluation = of.evaluation or {}
   for _, name in ipairs { "eval_loss", "eval_accuracy", "eval_reward" } do

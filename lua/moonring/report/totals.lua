@@ -19,6 +19,7 @@ local totals = {}
 ---@field peak_device_bytes? integer reserved by the GPU's allocator, on the rank that uses the most
 ---@field train_loss? number mean over all steps; once the training has ended, as the next two
 ---@field train_runtime? number seconds since before the first step, evaluations and saves included
+---@field reward? number the mean reward in the last log line that has one
 ---@field evaluation? table the last evaluation: step, and its metrics by their "eval_" names
 ---@field best? table the best evaluation: step, metric, value, folder
 
@@ -45,7 +46,8 @@ function totals.of(journal)
     own_tokens = journal.own_tokens, step_seconds = seconds,
     tokens_per_second = seconds > 0 and journal.own_tokens / seconds or nil,
     peak_memory_bytes = journal.peak_memory or 0, peak_device_bytes = device > 0 and device or nil,
-    train_loss = results.train_loss, train_runtime = results.train_runtime,
+    reward = journal.last_reward, train_loss = results.train_loss,
+    train_runtime = results.train_runtime,
     evaluation = journal.last_evaluation and totals.evaluation(journal), best = journal.best_so_far,
   }
 end
