@@ -80,7 +80,7 @@ TEST(ScheduleTest, Refuses) {
   EXPECT_EQ(
       Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),
       "trainer.schedule: lr_scheduler_kwargs: decay_type: expected linear, cosine, 1-sqrt, got "
-      "'sqrt'");
+      "'sqrt' (did you mean '1-sqrt'?)");
   EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .num_decay_steps = -1}),
             "trainer.schedule: lr_scheduler_kwargs: num_decay_steps is -1, expected 0 or more");
   EXPECT_FALSE(Schedule::Create({.learning_rate = -1.0}).ok());
