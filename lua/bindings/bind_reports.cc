@@ -92,9 +92,9 @@ std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
   return progress;
 }
 
-// Opens run_state.json. A run that ends without a word of its own has an end all the same: with an
-// error it has failed, or was stopped by the program that embeds this one; without one its script
-// ended early.
+// Opens run_state.json. If the script ends while the record says "running", its state becomes
+// "failed" after an error ("stopped" if the embedding program cancelled it), and "stopped" without
+// one.
 std::shared_ptr<trainer::RunRecord> OpenRunRecord(lua_State* L, std::string path) {
   auto record = std::make_shared<trainer::RunRecord>(std::move(path));
   HostOf(L).closers.push_back(

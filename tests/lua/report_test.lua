@@ -97,7 +97,7 @@ function sections.run_status()
   end
   local at = { step = 12, total_steps = 20 }
   local running = { state = "running", reason = "it trains", step = 14 }
-  expect(status(running, at), "killed", "without a word after step 14: kill -9")
+  expect(status(running, at), "killed", "the process was killed after step 14: kill -9")
   expect(status({ state = "running", reason = "x" }), "killed", "before the first step")
   expect(status(nil, at), "ended", "the log ends after step 12")
   same(run_status.of(dir, running, at, true).word, "running", "the run's own page")

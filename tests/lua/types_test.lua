@@ -135,7 +135,7 @@ do
   o.WorkCount = moonring.trainer.work_count()
   o.RunClock = require("moonring.report.run_clock").new()
   o.RunRecord = moonring.trainer.run_record(scratch .. "/record.json")
-  o.RunState = require("moonring.report.run_state").open(scratch, {})
+  o.RunState = require("moonring.report.run_state").open(scratch, {}, {})
   o.EventFile = moonring.trainer.event_file { folder = scratch }
   o.LineFile = moonring.trainer.line_file(scratch .. "/lines.jsonl")
   o.LineProgram = moonring.trainer.line_program { "true" }

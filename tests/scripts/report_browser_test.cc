@@ -290,7 +290,7 @@ TEST_F(ReportBrowserTest, SaysHowARunStands) {
               AllOf(StartsWith("status failed the loss is nan at step 6"), HasSubstr(resumable)));
   const json running = StateOf("running", "it trains");
   EXPECT_THAT(status(running),
-              AllOf(StartsWith("status killed the process ended without a word after step 10"),
+              AllOf(StartsWith("status killed the process was killed after step 10"),
                     HasSubstr(resumable)));
   const int lock = open(Path("run/run.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);

@@ -144,7 +144,8 @@ function journal.open(config, parts)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
   say_start(self, parts)
   if parts.facts then
-    self:beside(function() self.state_file = run_state.open(config.output_dir, parts.facts) end)
+    self:beside(function() self.state_file = run_state.open(config.output_dir, parts.facts,
+      totals.of(self)) end)
     local held = { self }
     self.release = function() held[1] = nil end -- a script may open many runs
     system.at_end(function(why, code)
@@ -260,7 +261,8 @@ function Journal:evaluation(result, rows, seconds, of)
     lines.write(self, { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens,
       metrics = named, peak_memory_bytes = peak })
     self:reached()
-    self.progress:line(lines.evaluation_words(result, prefix, self.steps))
+    local when = self.closed and "after the training" or ("step %d"):format(self.steps)
+    self.progress:line(when .. ": " .. lines.scores_words(result, prefix))
     local event = { event = "evaluation", step = self.steps,
       total_steps = self.counts.total_steps, epoch = self.epoch or 0, metrics = named }
     system.tell_progress(event)
@@ -308,7 +310,8 @@ end
 ---@param folder string
 function Journal:saved(folder)
   self.newest = folder:match "[^/]+$"
-  if self.state_file then self:beside(self.state_file.saved, self.state_file, self.newest) end
+  if not self.state_file then return end
+  self:beside(self.state_file.saved, self.state_file, self.newest, not self.config.save_only_model)
 end
 
 --- Records the end of the run, in run_state.json and report.html. Further calls do nothing. On rank

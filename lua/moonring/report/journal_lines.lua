@@ -244,13 +244,4 @@ function lines.scores_words(result, prefix)
   return table.concat(words, "  ")
 end
 
---- The most important metrics of an evaluation, as a line with the step.
----@param result table<string, number>
----@param prefix string
----@param step integer
----@return string
-function lines.evaluation_words(result, prefix, step)
-  return ("step %d: "):format(step) .. lines.scores_words(result, prefix)
-end
-
 return lines

@@ -5,20 +5,30 @@ local system = require "moonring.native.system"
 ---@class moonring.next_commands
 local next_commands = {}
 
--- Stages whose model is no chat model: pt continues texts, rm scores them.
+-- Stages whose model cannot chat: pt continues texts, rm scores them.
 local WITHOUT_CHAT = { pt = true, rm = true }
 
 -- The program as it was called; nil in an embedded runtime.
 local function program() return system.command()[1] end
 
--- The command line that resumes the run.
+local KEY = "resume_from_checkpoint"
+
+-- The command line that resumes the run from its newest checkpoint: that of the run, in which
+-- another checkpoint may be named.
 local function resuming()
-  local words, has_key = {}, false
-  for i, word in ipairs(system.command()) do
-    words[i] = word
-    has_key = has_key or word:find "^%-*resume_from_checkpoint=" ~= nil
+  local words, skips = {}, false
+  for _, word in ipairs(system.command()) do
+    local name, value = word:match "^%-*([%w_-]+)(=?)"
+    local is_key = name and name:gsub("-", "_") == KEY
+    if is_key then
+      skips = value == "" -- the next word is its value
+    elseif skips and not word:find "^%-%-" then
+      skips = false
+    else
+      words[#words + 1] = word
+    end
   end
-  if not has_key then words[#words + 1] = "resume_from_checkpoint=true" end
+  words[#words + 1] = KEY .. "=true"
   return shell.line(words)
 end
 

@@ -4,13 +4,14 @@
 --   state            "running", "finished", "stopped" (a signal, or the embedding program) or
 --                    "failed" (an error)
 --   reason           a sentence
---   checkpoint       the newest checkpoint's folder in output_dir; `resumable`: there is one
+--   checkpoint       the newest checkpoint's folder in output_dir
+--   resumable        whether the run has not finished and can resume from that checkpoint
 --   next             command lines that are useful now
 --   began, updated, ended    times, UTC
 --   run, command, machine, model, data, ...    from run_facts.lua
 --   step, tokens, tokens_per_second, ...       from totals.lua
 --
--- A process that is killed leaves "running" behind, while nobody holds run.lock.
+-- If the process is killed, the state stays "running", and no process holds run.lock.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -30,8 +31,8 @@ local RUNNING = "in progress when this was written; if no process holds run.lock
   .. "killed"
 local PAUSE = 1 -- least seconds between two writes while the run is in progress
 
--- By folder, the run whose file is there. A script may open one run after another in a folder, also
--- after one that failed.
+-- The open run of each folder. A script may open one run after another in a folder, also after one
+-- that failed.
 local owners = setmetatable({}, { __mode = "v" })
 
 local function now() return os.date "!%Y-%m-%dT%H:%M:%SZ" end
@@ -45,10 +46,13 @@ end
 --- Starts the file of a run. Errors: those of writing a file.
 ---@param dir string
 ---@param facts moonring.RunFacts
+---@param totals moonring.Totals before the first step
 ---@return moonring.RunState
-function run_state.open(dir, facts)
+function run_state.open(dir, facts, totals)
   local contents = { state = "running", reason = RUNNING, began = now(), resumable = false }
-  for name, value in pairs(facts) do contents[name] = value end
+  for _, fields in ipairs { facts, totals } do
+    for name, value in pairs(fields) do contents[name] = value end
+  end
   if owners[dir] then owners[dir].record:close() end
   local self = setmetatable({ dir = dir, record = trainer.run_record(dir .. "/" .. FILE),
     written = 0, contents = contents }, RunState)
@@ -70,8 +74,9 @@ end
 
 --- Records a complete checkpoint.
 ---@param name string its folder in output_dir
-function RunState:saved(name)
-  self.contents.checkpoint, self.contents.resumable = name, true
+---@param resumable boolean whether a run can resume from it
+function RunState:saved(name, resumable)
+  self.contents.checkpoint, self.contents.resumable = name, resumable
   write(self)
 end
 
@@ -84,6 +89,7 @@ function RunState:finish(state, reason, totals, next_commands)
   take(self, totals)
   local contents = self.contents
   contents.state, contents.reason, contents.ended = state, reason, now()
+  contents.resumable = contents.resumable and state ~= "finished"
   contents.next = #next_commands > 0 and next_commands or nil
   write(self)
 end

@@ -44,7 +44,9 @@ local function resume_command(folder, checkpoint, state)
   if type(state.command) ~= "string" then
     return ("moonring train CONFIG.yaml %s=%s/%s"):format(KEY, folder, checkpoint)
   end
-  return (state.command:gsub("%s+%-?%-?" .. KEY .. "=%S*", "")) .. " " .. KEY .. "=true"
+  local without = state.command:gsub("%s+%-?%-?" .. KEY .. "=%S*", ""):gsub("%s+%-%-" .. KEY
+    .. "%s+[^%s-]%S*", "")
+  return without .. " " .. KEY .. "=true"
 end
 
 -- Adds the checkpoint from which an unfinished run can resume.
@@ -61,8 +63,8 @@ local function with_checkpoint(status, folder, state)
   return status
 end
 
-local KILLED = "the process ended without a word %s: kill -9, the kernel's out-of-memory killer, "
-  .. "or loss of power"
+local KILLED = "the process was killed %s: kill -9, the kernel's out-of-memory killer, or loss of "
+  .. "power"
 
 local function after(step)
   return step and step > 0 and ("after step %d"):format(step) or "before the first step"

@@ -34,7 +34,7 @@ function summary.rate(rate)
   return rate < 100 and ("%.2f"):format(rate) or machine.grouped(math.floor(rate + 0.5))
 end
 
-local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s (mean of the steps' time alone)"
+local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s (mean, in steps only)"
 
 local function trained(of)
   return TRAINED:format(of.step - of.first_step, machine.clock(of.step_seconds),
@@ -65,10 +65,10 @@ local function memory(of, limit)
   local most = limit and limit > 0 and " of " .. machine.show(limit) or ""
   local host = machine.precise(of.peak_memory_bytes)
   if of.peak_device_bytes then
-    return ("memory    %s%s of the GPU at the most, %s of the host"):format(
+    return ("memory    %s%s of the GPU at the peak, %s of the host"):format(
       machine.precise(of.peak_device_bytes), most, host)
   end
-  return ("memory    %s%s at the most"):format(host, most)
+  return ("memory    %s%s at the peak"):format(host, most)
 end
 
 local function say_next(log, state)

@@ -81,6 +81,7 @@ end
 -- Ends the process with the exit status of a process that was ended by a signal. `reason` says what
 -- is saved.
 local function end_as(run, asked, reason)
+  if run.progress then run.progress:end_training() end -- later output follows the bar
   run.log:stopped(asked .. ": " .. reason)
   summary.tell(run, "stopped")
   run.log:end_trackers()

@@ -162,7 +162,7 @@ class Chart {
     if (this.plot) this.plot.destroy();
     this.plot = null;
     this.logButton.setAttribute("aria-pressed", String(this.log));
-    this.legend.update(this.lines, this.off);
+    this.legend.update(this.lines, this.off, Boolean(this.how.fill));  // the largest area first
     const width = this.place.clientWidth;
     if (width === 0 || this.lines.length === 0) return;
     zooming = true;

@@ -14,7 +14,7 @@ class Legend {
     this.place = element("div", {class: "legend"});
   }
 
-  update(lines, off) {
+  update(lines, off, reversed) {
     const drawn = lines.filter((line) => !line.faint);
     const columns = [...new Set(drawn.map((line) => line.column))];
     const styles = new Map(drawn.map((line) => [line.column, line.dash]));
@@ -29,7 +29,8 @@ class Legend {
             "th", {scope: "col", class: "number"},
             ...(named && column ? [lineSample(styles.get(column)), column] : [])));
     this.cells = lines.map(() => null);
-    const body = [...rows].map(([name, row]) => {
+    const inOrder = reversed ? [...rows].reverse() : [...rows];
+    const body = inOrder.map(([name, row]) => {
       const sign = [
         styled(element("span", {class: "swatch"}), {background: `var(--c${row.color % COLORS})`}),
         name

@@ -9,6 +9,11 @@ function partsOf(run, folder) {
       .sort((a, b) => sum(run.curves[b]) - sum(run.curves[a]));
 }
 
+// A single point as two, half a step to its left and right, so that its area is seen.
+function widened(values, move = (value) => value) {
+  return values.length === 1 ? [move(values[0], -0.5), move(values[0], 0.5)] : values;
+}
+
 // Lines whose heights are cumulative sums. The highest comes first, so that each area covers those
 // behind it. A part has the same colour in the charts of all runs.
 function stackLines(run, folder, colors) {
@@ -24,9 +29,9 @@ function stackLines(run, folder, colors) {
     return {
       row: words(name.slice(folder.length)),
       column: "",
-      x: xs,
-      y: [...sums],
-      raw,
+      x: widened(xs, (x, by) => x + by),
+      y: widened([...sums]),
+      raw: widened(raw),
       color: colors.get(name)
     };
   });
@@ -37,8 +42,9 @@ function stackBoard(folder, title, how) {
   const board = new Board();
   let shown = [];
   const draw = () => {
-    const names = shown.flatMap((run) => Object.keys(run.curves));
-    const colors = colorsOf(names.filter((name) => name.startsWith(folder)), true);
+    const names = shown.flatMap((run) => Object.keys(run.curves))
+                      .filter((name) => name.startsWith(folder));
+    const colors = new Map([...new Set(names)].sort().map((name, i) => [name, i % COLORS]));
     const wanted = shown
                        .map((run) => ({
                               title: isCompared() ? title + ": " + run.name : title,
