@@ -4,9 +4,10 @@
 // run_state.json of a run: its state, the reason of its end, and its most important numbers
 // (lua/moonring/report/run_state.lua has the fields).
 //
-// The file says why a run ended even if the disk is full then: a version that cannot be written to
-// a new file overwrites the old one in place, in the blocks of the disk that the old one has. A
-// process that is killed leaves "running" behind, and no lock (checkpoint/folder_lock.h).
+// The file says why a run ended even if the disk is full: a version that cannot be written to a new
+// file overwrites the old one in place, in the blocks of the disk that the old one has. If the
+// process is killed, the state stays "running", and no process holds the folder's lock
+// (checkpoint/folder_lock.h).
 
 #include <string>
 
@@ -23,8 +24,8 @@ class RunRecord {
   // Errors: INVALID_ARGUMENT if `json` is no object; those of writing a file.
   absl::Status Write(const std::string& json);
 
-  // Records how a run ended that has not said so itself: the fields state, reason and ended. Does
-  // nothing if there are no contents, or if they have another state than "running".
+  // Sets the final state of a run that did not set it: the fields state, reason and ended. Does
+  // nothing if there are no contents, or if their state is not "running".
   absl::Status End(const std::string& state, const std::string& reason);
 
  private:

@@ -7,7 +7,7 @@ local command_words = {}
 
 ---@class moonring.CommandWord
 ---@field name? string the key; absent if the word has none of the accepted forms
----@field inner string ".a.b" of key.a.b=value; else ""
+---@field inner string the nested path, such as ".a.b" in key.a.b=value; else ""
 ---@field text? string the value; absent if the key needs one and has none
 ---@field lead string what precedes the value, as given: "key=" or "--key "; "" if no value is given
 ---@field shown string all words, as given
@@ -32,7 +32,7 @@ local function known(name, kind_of)
   return name, nil
 end
 
--- Whether a word is a key of its own, and not the value of the key before it: --key, --key=value.
+-- Whether a word starts a new option (--key, --key=value), and is not the value of the one before.
 -- Numbers (-1) and texts with a space are values.
 local function is_option(word)
   local dashes, _, _, rest = split(word)

@@ -1,7 +1,7 @@
 --- Guesses from the columns of rows how to read them: an entry of dataset_info.json without a file.
 -- Lists of messages (from and value, or role and content) have priority, then a prompt and an
 -- answer under their usual names. Stage pt reads texts, dpo and rm pairs of answers, kto an answer
--- with a mark.
+-- with a label.
 local system = require "moonring.native.system"
 
 ---@class moonring.column_guess
@@ -74,7 +74,7 @@ local function tags_of(rows, column)
     function_tag = tag("function_call", "function") }
 end
 
--- Whether a row has several results of tools in a row, which the format openai joins. Otherwise
+-- Whether a row has consecutive tool results, which the format openai joins. Otherwise
 -- sharegpt reads the same messages, without LLaMA-Factory's system texts of the format openai.
 local function joins_results(rows, column, tags)
   for _, row in ipairs(rows) do

@@ -1,5 +1,4 @@
---- The other x axes of a run's curves: tokens and seconds by step, from the lines of the log. Also
--- the mean of tokens per second over the steps in the log, for runs without run_state.json.
+--- Tokens and seconds by step, from the lines of the log, for the x axes of curves. Also the mean of tokens per second over the steps in the log, for runs without run_state.json.
 local curve = require "moonring.report.curve"
 
 ---@class moonring.run_clock
@@ -12,7 +11,7 @@ local run_clock = {}
 ---@field before number seconds of earlier processes, if the run was resumed
 ---@field counted? integer tokens at the last line
 ---@field step_tokens number tokens between log lines of steps
----@field step_seconds number and seconds between them
+---@field step_seconds number seconds between log lines of steps
 local RunClock = {}
 RunClock.__index = RunClock
 

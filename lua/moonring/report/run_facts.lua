@@ -42,8 +42,8 @@ local function counted(list)
   return all, trainable
 end
 
--- Parameters of the model's blocks, embedding and head come from its files: a rank may have loaded
--- a part of them (experts), or have them packed. Those of an adapter are in the engine alone.
+-- Counts the model's parameters from its files, because a rank may hold only some of the experts,
+-- or packed weights. Adapter parameters exist only in the engine.
 local function model_numbers(run)
   local all = 0
   for _, part in ipairs(run.checkpoint:parts()) do all = all + part.parameters end

@@ -1,4 +1,4 @@
---- How a run stands, in one word, with the reason and how it can be resumed. The source is
+--- The status of a run in one word, with the reason and how it can be resumed. The source is
 -- run_state.json, which the run writes, and the lock that a running run holds on its folder. Older
 -- runs have no run_state.json: then their log is the source.
 local errors = require "moonring.base.errors"
@@ -83,8 +83,8 @@ local function of_state(folder, state, standing, is_own)
   return { word = state.state, reason = tostring(state.reason or "") }
 end
 
-local UNSAID = "the log ends %s, and no process holds run.lock: stopped, failed or killed, which "
-  .. "only a run_state.json would say (older runs have none)"
+local UNSAID = "the log ends %s, and no process holds run.lock: stopped, failed or killed; the "
+  .. "cause is unknown without run_state.json, which older runs do not have"
 
 -- The status of a run without run_state.json.
 local function of_log(folder, standing, is_own)

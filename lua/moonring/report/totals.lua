@@ -1,6 +1,6 @@
 --- The numbers of a run as a whole, each computed in one place. The terminal's last lines,
--- run_state.json and with it the report take them from here; trainer_log.jsonl and the result files
--- have the same values where they have the name.
+-- run_state.json and with it the report take them from here. Fields of trainer_log.jsonl and of the
+-- result files with the same name have the same value.
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.totals
@@ -17,8 +17,9 @@ local totals = {}
 ---@field tokens_per_second? number the mean: own_tokens per second in steps
 ---@field peak_memory_bytes integer of the host, on the rank that uses the most
 ---@field peak_device_bytes? integer reserved by the GPU's allocator, on the rank that uses the most
----@field train_loss? number mean over all steps; once the training has ended, as the next two
----@field train_runtime? number seconds since before the first step, evaluations and saves included
+---@field train_loss? number mean over all steps; present once the training has ended
+---@field train_runtime? number seconds from before the first step to the end of the training,
+---   evaluations and saves included; present once the training has ended
 ---@field reward? number the mean reward in the last log line that has one
 ---@field evaluation? table the last evaluation: step, and its metrics by their "eval_" names
 ---@field best? table the best evaluation: step, metric, value, folder

@@ -16,8 +16,8 @@ local function shortened(text)
   return ("%s ... (%d bytes) ... %s"):format(head, #text - #head - #tail, tail)
 end
 
--- Splits ids into runs of trained and of other tokens: lists of { trained, ids }.
-local function runs(ids, labels)
+-- Splits ids into spans of trained and of other tokens: lists of { trained, ids }.
+local function spans(ids, labels)
   local list = {}
   for i, id in ipairs(ids) do
     local trained = labels[i] ~= nil and labels[i] ~= IGNORED
@@ -33,9 +33,9 @@ end
 
 local function marked(document, tokenizer)
   local parts = {}
-  for _, run in ipairs(runs(document.ids, document.labels or {})) do
-    local text = shortened(tokenizer:decode(run.ids))
-    parts[#parts + 1] = run.trained and OPEN .. text .. CLOSE or text
+  for _, span in ipairs(spans(document.ids, document.labels or {})) do
+    local text = shortened(tokenizer:decode(span.ids))
+    parts[#parts + 1] = span.trained and OPEN .. text .. CLOSE or text
   end
   return (table.concat(parts):gsub("\n", "\n          "))
 end

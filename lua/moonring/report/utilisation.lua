@@ -1,7 +1,7 @@
---- The rate of a training as a fraction of what the machine can do: of the rate of large matrix
--- products, measured after the training. Other programs slow such a measurement down, so it is
--- repeated and the best counts; if the best ones differ, or if the training was faster, there was
--- no quiet moment, and nothing is said.
+--- Utilisation: the training's FLOP/s divided by the FLOP/s of large matrix products, which are
+-- measured after the training. The best of six measurements counts, because other programs slow
+-- them down. There is no result if the best two differ by more than 10 %, or if the training was
+-- faster: then the machine was busy all the time.
 local model_flops = require "moonring.plan.model_flops"
 local trainer = require "moonring.native.trainer"
 

@@ -19,11 +19,11 @@ function makeChat() {
   const state = element("p", {class: "faint", role: "status"});
   const command = element("p", {class: "faint"});
   let models = [];
-  const notes = new Set();  // those that were shown
+  const notes = new Set();  // notes that were shown already
   let messages = [];   // of the conversation, as the server takes them
-  let talk = 0;        // counts the conversations
+  let talk = 0;        // number of the conversation
   let running = null;  // the AbortController of the answer that is being read
-  let asked = 0;       // when the checkpoints were asked for, in milliseconds
+  let asked = 0;       // time of the last request for checkpoints, in milliseconds
   let began = false;   // whether the fields have their defaults
 
   function describe() {
@@ -47,7 +47,7 @@ function makeChat() {
     models = told.checkpoints;
     const names = models.map((each) => each.name);
     if (checkpoints.value && !names.includes(checkpoints.value) && names.length)
-      note(checkpoints.value + " is not there any more; the newest is chosen");
+      note(checkpoints.value + " was removed; the newest is selected");
     fillChoices(
         checkpoints, names,
         models.map(
@@ -114,7 +114,7 @@ function makeChat() {
   async function send() {
     const content = text.value;
     if (running || !content.trim()) return;
-    if (!checkpoints.value) return note("there is no checkpoint to ask yet", true);
+    if (!checkpoints.value) return note("there is no checkpoint yet", true);
     const request = {
       run: runs.value,
       checkpoint: checkpoints.value,

@@ -8,7 +8,7 @@ function lineSample(dash) {
 }
 
 class Legend {
-  // toggle(row) is called when a row's name is clicked; without it the names are no buttons.
+  // toggle(row) is called when a row's name is clicked; without it the names are not clickable.
   constructor(toggle) {
     this.toggle = toggle;
     this.place = element("div", {class: "legend"});

@@ -9,7 +9,7 @@ const page = {
 };
 
 const chosen = new Set();  // names of the runs that are shown
-const met = new Set();     // names of the runs whose data the page has had
+const met = new Set();     // names of the runs whose data the page has received
 const list = {
   body: document.getElementById("run-list"),
   drawn: "",
@@ -26,7 +26,7 @@ function runColor(name) {
   return page.colors.get(name) ?? 0;
 }
 
-// The names to ask `moonring watch` for; null if it sends the same runs always.
+// The names to ask `moonring watch` for; null if it always sends all runs.
 function chosenRuns() {
   return list.asks ? [...chosen] : null;
 }
@@ -42,8 +42,8 @@ function entryOf(run) {
   };
 }
 
-// Takes the names of the page's data. Runs that are new are shown, except those of a folder's list,
-// which come when they are chosen.
+// Takes the names of the page's data. New runs are shown at once; runs of a folder's list are shown
+// when they are chosen.
 function takeRuns(data) {
   list.asks = Array.isArray(data.list);
   const own = new Map(data.runs.map((run) => [run.name, entryOf(run)]));

@@ -11,11 +11,11 @@ local trainer = require "moonring.native.trainer"
 local adapters = {}
 
 -- Seconds for a program's end: it may still send what has waited for the network. A stopped run is
--- often killed half a minute after the signal. A failed run sends no end.
+-- often killed half a minute after the signal.
 local PATIENCE, GRACE = { finished = 300, stopped = 20 }, 20
 
 -- The keys that adapters read, secret ones too: they are on the program's stdin only. Defaults are
--- omitted, because the environment variables of a tracker come before them.
+-- omitted, because they would override a tracker's environment variables.
 local SETTINGS = { "run_name", "swanlab_project", "swanlab_workspace", "swanlab_run_name",
   "swanlab_mode", "swanlab_api_key", "swanlab_logdir", "swanlab_lark_webhook_url",
   "swanlab_lark_secret" }
@@ -36,8 +36,8 @@ local function start(name)
   local command = { python(), lua .. "/report/trackers/adapter.py", name }
   local ok, program = pcall(trainer.line_program, command, GRACE)
   if ok then return program end
-  local remedy = errors.is(program, "NOT_FOUND") and (" (it takes Python with the package %s; "
-    .. "MOONRING_PYTHON names another one)"):format(name) or ""
+  local remedy = errors.is(program, "NOT_FOUND") and (" (requires Python with the package %s; "
+    .. "MOONRING_PYTHON chooses the interpreter)"):format(name) or ""
   error(errors.with(program, remedy), 0)
 end
 

@@ -54,7 +54,7 @@ local function call(self, each, verb, ...)
   local ok, result = pcall(f, ...)
   if ok ~= not each.failed then
     each.failed = not ok
-    self.say(("report_to: %s: %s"):format(each.name, ok and "it is written again"
+    self.say(("report_to: %s: %s"):format(each.name, ok and "it works again"
       or errors.words(result) .. "; training continues"))
   end
   return ok and result or nil

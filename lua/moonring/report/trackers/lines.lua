@@ -8,8 +8,8 @@
 --   {"event": "text", .., "tag": "sample/before", "text": ".."}
 --   {"event": "end", "step": 300, "time": .., "state": "finished"}
 --
--- The state of an end is finished, stopped (by a signal, which is the field reason) or failed (with
--- the error as reason). A run that ends without this line, such as a killed one, closes stdin.
+-- The state of an end is finished, stopped (by a signal, which the field reason names) or failed
+-- (with the error as reason). If the run is killed, stdin is closed without this line.
 local config = require "moonring.config"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
