@@ -179,8 +179,12 @@ class Ends(unittest.TestCase):
                                 input=b"Who?\n", stdout=subprocess.PIPE)
         self.assertEqual(answer.returncode, 0)
 
+    @staticmethod
+    def files_of(folder: pathlib.Path):
+        return (path for path in folder.rglob("*") if path.is_file())
+
     def check_signal(self, number: int, name: str):
-        run = Run(self, ENDLESS)
+        run = Run(self, ENDLESS, "--hf_hub_token", "hf_Hidden", "--resume_from_checkpoint", "false")
         run.wait_for("step 9/")
         run.process.send_signal(number)
         self.assertEqual(run.wait(), -number, run.said())
@@ -192,6 +196,9 @@ class Ends(unittest.TestCase):
         self.assertTrue((run.out / state["checkpoint"]).is_dir())
         (command,) = state["next"]
         self.assertTrue(command.endswith("resume_from_checkpoint=true"), command)
+        self.assertEqual(command.count("resume_from_checkpoint"), 1)
+        for path in self.files_of(run.out):
+            self.assertNotIn(b"hf_Hidden", path.read_bytes(), path)
 
     def test_sigterm(self):
         self.check_signal(signal.SIGTERM, "SIGTERM")

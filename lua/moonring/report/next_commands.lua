@@ -1,6 +1,6 @@
 --- The commands that are useful after a run, as typed in the folder where it was started.
+local own_command = require "moonring.report.own_command"
 local shell = require "moonring.base.shell"
-local system = require "moonring.native.system"
 
 ---@class moonring.next_commands
 local next_commands = {}
@@ -9,25 +9,14 @@ local next_commands = {}
 local WITHOUT_CHAT = { pt = true, rm = true }
 
 -- The program as it was called; nil in an embedded runtime.
-local function program() return system.command()[1] end
+local function program() return own_command.words()[1] end
 
 local KEY = "resume_from_checkpoint"
 
 -- The command line that resumes the run from its newest checkpoint: that of the run, in which
 -- another checkpoint may be named.
 local function resuming()
-  local words, skips = {}, false
-  for _, word in ipairs(system.command()) do
-    local name, value = word:match "^%-*([%w_-]+)(=?)"
-    local is_key = name and name:gsub("-", "_") == KEY
-    if is_key then
-      skips = value == "" -- the next word is its value
-    elseif skips and not word:find "^%-%-" then
-      skips = false
-    else
-      words[#words + 1] = word
-    end
-  end
+  local words = own_command.words(KEY)
   words[#words + 1] = KEY .. "=true"
   return shell.line(words)
 end

@@ -1,4 +1,5 @@
---- Tokens and seconds by step, from the lines of the log, for the x axes of curves. Also the mean of tokens per second over the steps in the log, for runs without run_state.json.
+--- Tokens and seconds by step, from the lines of the log, for the x axes of curves. Also the mean
+-- of tokens per second over the steps in the log, for runs without run_state.json.
 local curve = require "moonring.report.curve"
 
 ---@class moonring.run_clock

@@ -5,6 +5,7 @@ local build = require "moonring.base.build"
 local compute = require "moonring.choices.compute"
 local hardware = require "moonring.base.hardware"
 local machine = require "moonring.base.machine"
+local own_command = require "moonring.report.own_command"
 local shell = require "moonring.base.shell"
 local system = require "moonring.native.system"
 
@@ -27,7 +28,7 @@ local run_facts = {}
 ---@field moonring string version
 ---@field commit? string
 ---@field libtorch string
----@field command string? the command line
+---@field command string? the command line, without secrets
 ---@field directory string the working directory
 
 -- The number of elements of all parameters in a list, and of the trainable ones.
@@ -77,7 +78,7 @@ end
 ---@param reference? string which model is the reference, if the stage has one
 ---@return moonring.RunFacts
 function run_facts.of(run, reference)
-  local c, built, words = run.config, build.facts(), system.command()
+  local c, built, words = run.config, build.facts(), own_command.words()
   local numbers = model_numbers(run)
   return {
     run = run.name, stage = c.stage, finetuning_type = c.finetuning_type,
