@@ -43,6 +43,7 @@ check() {
 
 self=$(readlink -f -- "$0") || fail "cannot tell where $0 is"
 here=${self%/*}
+export MOONRING_CALLED_AS="$0" # for the commands that a run proposes at its end
 
 before=$IFS
 IFS=:

@@ -5,6 +5,9 @@ local system = require "moonring.native.system"
 ---@class moonring.own_command
 local own_command = {}
 
+-- The script lua/dist/moonring.sh, which starts the program of an archive.
+local CALLED_AS = system.environment "MOONRING_CALLED_AS"
+
 -- The key that a word sets, if any: key=value, --key=value or --key. Also whether the value is the
 -- next word.
 local function key_of(word)
@@ -22,7 +25,7 @@ function own_command.words(omitted)
   local words, skips = {}, false
   for i, word in ipairs(system.command()) do
     local name, is_next = nil, false
-    if i > 1 then name, is_next = key_of(word) end
+    if i > 1 then name, is_next = key_of(word) else word = CALLED_AS or word end
     if name and (name == omitted or secrets.is_one(name)) then
       skips = is_next
     elseif skips and not word:find "^%-%-" then
