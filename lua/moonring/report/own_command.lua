@@ -18,7 +18,7 @@ local function key_of(word)
   return (name:gsub("-", "_")), not is_set
 end
 
---- The words, the program first; empty in an embedded runtime. Keys with a secret value are omitted.
+--- The words, the program first; empty in an embedded runtime. Secret keys are omitted.
 ---@param omitted? string a further key to omit
 ---@return string[]
 function own_command.words(omitted)
