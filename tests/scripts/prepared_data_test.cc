@@ -250,8 +250,8 @@ TEST_F(PreparedDataTest, EvaluatesEachDataSet) {
                                          "tokenized_path=kept"};
   const std::vector<json> log = Train("each", keys);
   const std::vector<double> few = Numbers(log, "eval_few_loss");
-  EXPECT_EQ(few.size(), 3);  // after each step; the one at the end is in eval_results.json
-  EXPECT_EQ(Numbers(log, "eval_rows_loss").size(), 3);
+  EXPECT_EQ(few.size(), 4);  // after each step, and after the training
+  EXPECT_EQ(Numbers(log, "eval_rows_loss").size(), 4);
   EXPECT_TRUE(Numbers(log, "eval_loss").empty());
   const json results = ReadJson(Path("each/eval_results.json"));
   for (const char* key : {"eval_few_loss", "eval_rows_loss", "eval_few_runtime",
