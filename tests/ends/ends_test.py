@@ -117,7 +117,8 @@ class Ends(unittest.TestCase):
         losses = [each for each in lines if "lr" in each]
         evaluations = [each for each in lines if "eval_loss" in each]
         self.assertEqual(run.page()["state"], state)
-        self.assertLessEqual(state["step"], losses[-1]["current_steps"])
+        # A step that has been made may lack its line, which takes all ranks.
+        self.assertLessEqual(state["step"], losses[-1]["current_steps"] + 1)
         mean = state["own_tokens"] / state["step_seconds"]
         self.assertAlmostEqual(state["tokens_per_second"], mean)
         if evaluations and "ended" in state:
