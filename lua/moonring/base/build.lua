@@ -1,20 +1,15 @@
 --- Facts about this build of Moonring: version, commit, devices, LibTorch. //:dist has the commit
 -- in lua/moonring/build.txt (lua/dist/dist.bzl), one `NAME VALUE` per line.
+local optional_text = require "moonring.base.optional_text"
 local system = require "moonring.native.system"
 
 ---@class moonring.build
 local build = {}
 
--- The text of a file; "" if it cannot be read, as under --sandbox.
-local function text_of(path)
-  local ok, text = pcall(system.read, path)
-  return ok and text or ""
-end
-
 --- The folder of the loaded LibTorch; nil if it cannot be determined.
 ---@return string?
 function build.libtorch_folder()
-  return text_of("/proc/self/maps"):match "(/[^\n]*)/libtorch_cpu%.so"
+  return optional_text.read("/proc/self/maps"):match "(/[^\n]*)/libtorch_cpu%.so"
 end
 
 --- version, device ("cpu", or "cuda" for a build that can also use GPUs), libtorch, and if this is
@@ -23,9 +18,9 @@ end
 ---   date: string? }
 function build.facts()
   local stamp = {}
-  local text = text_of((system.module_path("init"):gsub("init%.lua$", "build.txt")))
+  local text = optional_text.read((system.module_path("init"):gsub("init%.lua$", "build.txt")))
   for name, value in text:gmatch "(%w+) ([^\n]+)" do stamp[name] = value end
-  local has_cuda = text_of("/proc/self/maps"):find("libtorch_cuda.so", 1, true)
+  local has_cuda = optional_text.read("/proc/self/maps"):find("libtorch_cuda.so", 1, true)
   return { version = system.version(), packed = stamp.device ~= nil, commit = stamp.commit,
     date = stamp.date, device = stamp.device or has_cuda and "cuda" or "cpu",
     libtorch = system.torch_version() }

@@ -11,6 +11,7 @@ local command_words = {}
 ---@field text? string the value; absent if the key needs one and has none
 ---@field lead string what precedes the value, as given: "key=" or "--key "; "" if no value is given
 ---@field shown string all words, as given
+---@field count integer number of these words
 
 -- The words for true and false in YAML 1.1, Python and HfArgumentParser's string_to_bool.
 local TRUTH = {}
@@ -88,7 +89,8 @@ function command_words.read(words, kind_of)
     elseif name and dashes ~= "" and rest == "" then
       pair, count = option(words, i, name, inner, kind_of)
     end
-    read[#read + 1], i = pair, i + 1 + count
+    pair.count = 1 + count
+    read[#read + 1], i = pair, i + pair.count
   end
   return read
 end

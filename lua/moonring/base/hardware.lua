@@ -1,27 +1,24 @@
 --- The hardware of this machine, as its kernel describes it. What cannot be determined is nil.
-local system = require "moonring.native.system"
+local optional_text = require "moonring.base.optional_text"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.hardware
 local hardware = {}
 
-local function read(path)
-  local ok, text = pcall(system.read, path)
-  return ok and text or ""
-end
-
 --- The name of the machine.
 ---@return string?
-function hardware.host() return read("/proc/sys/kernel/hostname"):match "%S+" end
+function hardware.host() return optional_text.read("/proc/sys/kernel/hostname"):match "%S+" end
 
 --- The name of the processor.
 ---@return string?
-function hardware.processor() return read("/proc/cpuinfo"):match "model name%s*:%s*([^\n]*)" end
+function hardware.processor()
+  return optional_text.read("/proc/cpuinfo"):match "model name%s*:%s*([^\n]*)"
+end
 
 --- Number of the machine's processor cores that are online.
 ---@return integer?
 function hardware.cores()
-  local _, online = read("/proc/cpuinfo"):gsub("processor%s*:", "")
+  local _, online = optional_text.read("/proc/cpuinfo"):gsub("processor%s*:", "")
   return online > 0 and online or nil
 end
 

@@ -4,12 +4,15 @@ local build = require "moonring.base.build"
 local hardware = require "moonring.base.hardware"
 local machine = require "moonring.base.machine"
 local model = require "moonring.native.model"
+local optional_text = require "moonring.base.optional_text"
 local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.env
 local env = {}
+
+local read = optional_text.read
 
 -- Instruction sets that the CPU kernels of Moonring or LibTorch use if they exist.
 local INSTRUCTIONS = { "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
@@ -37,11 +40,6 @@ local HIDDEN = { "TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "JWT", "COOKI
 
 -- Without FFI (under --sandbox) no program can be started and no library tried.
 local has_ffi = pcall(require, "ffi")
-
-local function read(path)
-  local ok, text = pcall(system.read, path)
-  return ok and text or ""
-end
 
 -- The result of a function of C, by LuaJIT's FFI: get(ffi); nil if there is no FFI (--sandbox), or
 -- no such function or library.

@@ -1,9 +1,10 @@
---- The HTTP requests of the chat of `moonring watch`: a message, what one can chat with in a run,
--- and what the chat is doing.
+--- The HTTP requests of the chat of `moonring watch`: a message, the models of a run, and the
+-- state of the chat.
 local chat_models = require "moonring.report.chat_models"
 local chat_queue = require "moonring.report.chat_queue"
 local chat_request = require "moonring.report.chat_request"
 local errors = require "moonring.base.errors"
+local shell = require "moonring.base.shell"
 local system = require "moonring.native.system"
 
 ---@class moonring.chat_desk
@@ -84,7 +85,7 @@ local function json(value)
   return { type = "application/json", body = system.json_encode(value) }
 end
 
---- What one can chat with in a run, for the page.
+--- The models of a run, for the page.
 ---@param name string
 ---@return moonring.PageAnswer
 function ChatDesk:models(name)
@@ -94,13 +95,13 @@ function ChatDesk:models(name)
   local models = {}
   for i, each in ipairs(found.models) do
     models[i] = { name = each.name, kind = each.kind,
-      command = table.concat({ "moonring chat", each.folder, unpack(found.words) }, " ") }
+      command = shell.line { "moonring", "chat", each.folder, unpack(found.words) } }
   end
   return json { run = name, checkpoints = models, why = found.why, system = found.system,
     options = chat_request.defaults() }
 end
 
---- What the chat is doing, for the page.
+--- The state of the chat, for the page.
 ---@return moonring.PageAnswer
 function ChatDesk:state()
   return json { state = self.queue:state(), waiting = math.max(0, #self.queue.jobs - 1) }

@@ -1,5 +1,6 @@
---- What one can chat with in a run's folder: its checkpoints and its final model, and the words
+--- The models of a run's folder for the chat: its checkpoints and its final model, and the words
 -- with which `moonring chat` loads them as the run trained them.
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -14,7 +15,7 @@ local chat_models = {}
 ---@field kind "model" | "adapter"
 ---@field modified number when it was written, in seconds since 1970
 
---- What the chat needs to know about a run.
+--- The facts about a run that the chat needs.
 ---@class moonring.RunChat
 ---@field models moonring.ChatModelFolder[] the newest first
 ---@field words string[] key=value
@@ -61,10 +62,9 @@ end
 
 local function models_in(folder)
   local list = { model_in(folder, FINAL) }
-  for _, name in ipairs(system.list(folder)) do
-    if name:find "^checkpoint%-%d+$" then
-      list[#list + 1] = model_in(folder .. "/" .. name, name)
-    end
+  for _, step in ipairs(checkpoint_folders.list(folder)) do
+    local name = "checkpoint-" .. step
+    list[#list + 1] = model_in(folder .. "/" .. name, name)
   end
   table.sort(list, is_newer)
   return list
@@ -92,7 +92,7 @@ local function words_of(values)
   return words
 end
 
---- What one can chat with in a run's folder. Errors: INVALID_ARGUMENT for a malformed file.
+--- The models in a run's folder. Errors: INVALID_ARGUMENT for a malformed file.
 ---@param folder string
 ---@return moonring.RunChat
 function chat_models.of(folder)

@@ -18,7 +18,7 @@ local chat_process = {}
 local ChatProcess = {}
 ChatProcess.__index = ChatProcess
 
---- What a process has to load.
+--- The model that a process loads.
 ---@class moonring.ChatModel
 ---@field path string
 ---@field words string[] key=value

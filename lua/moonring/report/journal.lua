@@ -9,13 +9,12 @@ local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
 local run_page = require "moonring.report.run_page"
 local next_commands = require "moonring.report.next_commands"
-local run_facts = require "moonring.report.run_facts"
 local run_state = require "moonring.report.run_state"
+local start_lines = require "moonring.report.start_lines"
 local system = require "moonring.native.system"
 local totals = require "moonring.report.totals"
 local tracked_facts = require "moonring.report.tracked_facts"
 local trackers = require "moonring.report.trackers"
-local trained_example = require "moonring.report.trained_example"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.journal
@@ -62,6 +61,7 @@ local journal = {}
 ---@field closed? boolean the training has ended
 ---@field outcome? "finished" | "stopped" | "failed" once the run has ended
 ---@field reason? string why it ended
+---@field next_commands? string[] once the run has ended
 ---@field release? fun() frees this object before the script ends
 ---@field state_file? moonring.RunState on rank 0
 ---@field train_results? table<string, number> of train_results.json, once the training has ended
@@ -97,23 +97,6 @@ local function keep_terminal(self, resumes)
     resumes)
 end
 
--- Logs what is about to be trained: model, method, data, steps, and an example.
-local function say_start(self, parts)
-  local config, counts, mesh = self.config, self.counts, self.mesh
-  for _, line in ipairs(parts.facts and run_facts.lines(parts.facts, config) or {}) do
-    self:say(line)
-  end
-  self:beside(data_report.begin, self)
-  local ranks = mesh:size() > 1 and (" on %d ranks (dp %d x sp %d)"):format(mesh:size(),
-    mesh:dp_size(), mesh:sp_size()) or ""
-  self:say(("%d steps of %d examples%s"):format(counts.total_steps, counts.examples_per_step,
-    ranks))
-  self:detail(("%s; %s"):format(tostring(mesh), tostring(parts.attention)))
-  local example = trained_example.text(config, parts.dataset, parts.tokenizer)
-  if example then self:say(example) end
-  lines.say_prepared(self)
-end
-
 -- Records the end of a run whose script has ended before run:finish(). `why`: the error, or nil.
 local function end_early(self, why, code)
   collectgarbage() -- frees the run's model: the error may be a lack of memory
@@ -142,7 +125,7 @@ function journal.open(config, parts)
   keep_terminal(self, parts.resumed ~= nil)
   self.memory_limit = lines.memory_limit(mesh, parts.device)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
-  say_start(self, parts)
+  start_lines.tell(self, parts)
   if parts.facts then
     self:beside(function() self.state_file = run_state.open(config.output_dir, parts.facts,
       totals.of(self)) end)
@@ -322,9 +305,10 @@ function Journal:ended(state, reason)
   if not self.log or self.outcome then return end
   self.outcome, self.reason = state, reason
   if self.release then self.release() end
+  self.next_commands = next_commands.list(self.config, state, self.newest)
   if self.state_file then
     self:beside(self.state_file.finish, self.state_file, state, reason, totals.of(self),
-      next_commands.list(self.config, state, self.newest))
+      self.next_commands)
   end
   self:write_page(true)
 end

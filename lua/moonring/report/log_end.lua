@@ -1,5 +1,6 @@
 --- Reads the end of a run's trainer_log.jsonl: where the run stands. Its cost does not depend on
 -- the log's length.
+local log_line = require "moonring.report.log_line"
 local system = require "moonring.native.system"
 local watch_native = require "moonring.native.watch"
 
@@ -24,15 +25,6 @@ local function last_lines(path)
   return lines
 end
 
--- Whether a line describes an evaluation, which may come after the last line of the training.
-local function is_evaluation(values)
-  if values.lr ~= nil then return false end
-  for name in pairs(values) do
-    if name:find "^eval_" then return true end
-  end
-  return false
-end
-
 --- Where the run stands by its log; {} without a log.
 ---@param path string
 ---@return moonring.LogEnd
@@ -43,8 +35,8 @@ function log_end.read(path)
     if ok and type(values) == "table" and values.current_steps then
       found.step = found.step or values.current_steps
       found.total_steps = found.total_steps or values.total_steps
-      if not is_evaluation(values) then
-        found.finished = values.tokens == nil -- the line after the last step has no tokens
+      if not log_line.is_evaluation(values) then
+        found.finished = log_line.is_end(values)
         return found
       end
     end

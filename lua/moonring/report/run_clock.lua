@@ -1,5 +1,5 @@
---- Tokens and seconds by step, from the lines of the log, for the x axes of curves. Also the mean
--- of tokens per second over the steps in the log, for runs without run_state.json.
+--- Tokens and seconds by step, from the lines of the log, for the x axes of curves. For runs
+-- without run_state.json also the mean of tokens per second over the steps in the log.
 local curve = require "moonring.report.curve"
 
 ---@class moonring.run_clock

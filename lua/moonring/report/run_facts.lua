@@ -1,6 +1,5 @@
 --- The facts about a run that are known before its first step: model, method, data, machine. They
 -- are shown on the terminal and stored in run_state.json.
-local adapter_kinds = require "moonring.choices.adapter_kinds"
 local build = require "moonring.base.build"
 local compute = require "moonring.choices.compute"
 local hardware = require "moonring.base.hardware"
@@ -12,10 +11,6 @@ local system = require "moonring.native.system"
 ---@class moonring.run_facts
 local run_facts = {}
 
----@class moonring.ModelNumbers
----@field parameters integer of the model, and of its adapter if it has one
----@field trainable integer
-
 ---@class moonring.RunFacts
 ---@field run? string the run's name
 ---@field stage string
@@ -24,7 +19,7 @@ local run_facts = {}
 ---   reference
 ---@field data string names of the data sets
 ---@field examples? integer
----@field machine table host, processor, cores, memory_bytes, gpu, ranks, dp, sp, device
+---@field machine table host, processor, cores, memory_bytes, gpus, ranks, dp, sp, device
 ---@field moonring string version
 ---@field commit? string
 ---@field libtorch string
@@ -67,9 +62,9 @@ local function family(checkpoint)
 end
 
 local function machine_of(run)
-  local mesh = run.mesh
+  local mesh, gpu = run.mesh, hardware.gpu()
   return { host = hardware.host(), processor = hardware.processor(), cores = hardware.cores(),
-    memory_bytes = machine.host_memory().total, gpu = hardware.gpu(), ranks = mesh:size(),
+    memory_bytes = machine.host_memory().total, gpus = gpu and { gpu }, ranks = mesh:size(),
     dp = mesh:dp_size(), sp = mesh:sp_size(), device = run.device }
 end
 
@@ -94,31 +89,6 @@ function run_facts.of(run, reference)
     command = #words > 0 and shell.line(words) or nil,
     directory = (system.absolute ".":gsub("(.)/$", "%1")),
   }
-end
-
-local LINES = "model     %s%s: %s parameters, %s of them trainable (%s %%)"
-
-local function method(facts, c)
-  local model, parts = facts.model, { facts.stage }
-  local function add(text) parts[#parts + 1] = text end
-  add(facts.finetuning_type .. (adapter_kinds.has(c) and c.lora_rank
-    and (" of rank %d"):format(c.lora_rank) or ""))
-  add(("%s on %s"):format(model.precision, facts.machine.gpu or facts.machine.device))
-  if model.quantisation then add("base in " .. model.quantisation) end
-  add(model.template and "template " .. model.template or "no template")
-  if model.reference then add("reference " .. model.reference) end
-  return "training  " .. table.concat(parts, ", ")
-end
-
---- The facts as lines for the terminal.
----@param facts moonring.RunFacts
----@param c moonring.Configuration
----@return string[]
-function run_facts.lines(facts, c)
-  local model = facts.model
-  return { LINES:format(model.path, model.family and (" (%s)"):format(model.family) or "",
-    machine.grouped(model.parameters), machine.grouped(model.trainable),
-    ("%.3g"):format(100 * model.trainable / math.max(model.parameters, 1))), method(facts, c) }
 end
 
 return run_facts

@@ -3,6 +3,7 @@
 local curve = require "moonring.report.curve"
 local errors = require "moonring.base.errors"
 local growing_file = require "moonring.report.growing_file"
+local log_line = require "moonring.report.log_line"
 local rank_times = require "moonring.report.rank_times"
 local run_clock = require "moonring.report.run_clock"
 local run_samples = require "moonring.report.run_samples"
@@ -84,22 +85,12 @@ local function curve_of(self, name)
   return self.curves[name]
 end
 
--- Whether a log line describes an evaluation. Its tokens per second are not those of a training
--- step.
-local function is_evaluation(line)
-  if line.lr ~= nil then return false end
-  for name in pairs(line) do
-    if name:find "^eval_" then return true end
-  end
-  return false
-end
-
 local function take_line(self, line)
   local step = type(line) == "table" and line.current_steps
   if type(step) ~= "number" then
     errors.fail(self.log.path, ":", self.log.lines, ": not a line of a training log")
   end
-  local alone = is_evaluation(line)
+  local alone = log_line.is_evaluation(line)
   for name, value in pairs(line) do
     if STANDING[name] then
       self.standing[STANDING[name]] = value
@@ -110,8 +101,7 @@ local function take_line(self, line)
     end
   end
   self.clock:add(line)
-  -- The line after the last step has no tokens. The evaluation after it changes nothing.
-  if not alone then self.standing.finished = line.tokens == nil end
+  if not alone then self.standing.finished = log_line.is_end(line) end
 end
 
 -- Updates the status; returns whether it has changed. It may without any file: a killed process

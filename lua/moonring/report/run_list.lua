@@ -54,8 +54,8 @@ function run_list.open(paths)
     pause = PAUSE }, RunList)
 end
 
--- Adds the runs in a folder, at most `depth` levels below it, to `found`. The folders in the folder
--- of a run are not searched.
+-- Adds the runs in a folder, at most `depth` levels below it, to `found`. Does not search the
+-- folders of runs.
 local function search(folder, name, depth, found)
   local ok, names = pcall(system.list, folder)
   if not ok then return end -- it was removed, or belongs to another user

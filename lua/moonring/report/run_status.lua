@@ -1,6 +1,7 @@
 --- The status of a run in one word, with the reason and how it can be resumed. The source is
 -- run_state.json, which the run writes, and the lock that a running run holds on its folder. Older
 -- runs have no run_state.json: then their log is the source.
+local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
@@ -19,18 +20,11 @@ local STATES = { running = true, finished = true, stopped = true, failed = true 
 
 local function is_locked(folder) return not pcall(trainer.check_folder_lock, folder) end
 
-local function is_checkpoint(path)
-  return system.exists(path .. "/manifest.json") and system.exists(path .. "/training_state.json")
-end
-
 -- The newest checkpoint from which a run can resume; nil if there is none.
 local function newest_checkpoint(folder)
-  local newest = -1
-  for _, name in ipairs(system.list(folder)) do
-    local step = tonumber(name:match "^checkpoint%-(%d+)$")
-    if step and step > newest and is_checkpoint(folder .. "/" .. name) then newest = step end
+  for _, step in ipairs(checkpoint_folders.list(folder)) do
+    if checkpoint_folders.resumable(folder, step) then return ("checkpoint-%d"):format(step) end
   end
-  return newest >= 0 and ("checkpoint-%d"):format(newest) or nil
 end
 
 local KEY = "resume_from_checkpoint"
@@ -54,8 +48,9 @@ local function with_checkpoint(status, folder, state)
   if status.word == "running" or status.word == "finished" or state.resumable == false then
     return status
   end
-  local named = type(state.checkpoint) == "string" and state.checkpoint or nil
-  status.checkpoint = named and is_checkpoint(folder .. "/" .. named) and named
+  local named = type(state.checkpoint) == "string" and state.checkpoint or ""
+  local step = tonumber(named:match "^checkpoint%-(%d+)$")
+  status.checkpoint = step and checkpoint_folders.resumable(folder, step) and named
     or newest_checkpoint(folder)
   if status.checkpoint then
     status.resume = resume_command(folder, status.checkpoint, state)

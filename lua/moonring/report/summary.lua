@@ -1,7 +1,6 @@
 --- The lines at the end of a run: time, tokens, losses, memory, files, and what to do next. Their
 -- numbers are those of totals.lua.
 local machine = require "moonring.base.machine"
-local next_commands = require "moonring.report.next_commands"
 local phases = require "moonring.report.phases"
 local system = require "moonring.native.system"
 local totals = require "moonring.report.totals"
@@ -27,10 +26,8 @@ local function files(folder)
   return table.concat(shown, " ")
 end
 
---- A rate as text: "1,184", or "19.62" below 100.
----@param rate number
----@return string
-function summary.rate(rate)
+-- A rate as text: "1,184", or "19.62" below 100.
+local function rate_words(rate)
   return rate < 100 and ("%.2f"):format(rate) or machine.grouped(math.floor(rate + 0.5))
 end
 
@@ -38,7 +35,7 @@ local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s (mean, in step
 
 local function trained(of)
   return TRAINED:format(of.step - of.first_step, machine.clock(of.step_seconds),
-    machine.grouped(of.own_tokens), summary.rate(of.tokens_per_second or 0))
+    machine.grouped(of.own_tokens), rate_words(of.tokens_per_second or 0))
 end
 
 -- Losses and the time that includes evaluations and saves.
@@ -71,11 +68,11 @@ local function memory(of, limit)
   return ("memory    %s%s at the peak"):format(host, most)
 end
 
-local function say_next(log, state)
+local function say_next(log)
   local dir = log.config.output_dir
   log:say(("files     %s: %s"):format(dir, files(dir)))
   if log.page then log:say(("report    %s/report.html"):format(dir)) end
-  for i, command in ipairs(next_commands.list(log.config, state, log.newest)) do
+  for i, command in ipairs(log.next_commands) do
     log:say((i == 1 and "next      " or "          ") .. command)
   end
 end
@@ -97,7 +94,7 @@ function summary.tell(run, state)
   if used.detail then log:detail(used.detail) end
   local times = phases.words(log.progress)
   if times ~= "" then log:say("besides   " .. times) end
-  say_next(log, state)
+  say_next(log)
   log.progress:event(system.json_encode { event = "end", state = state, step = of.step,
     seconds = of.step_seconds, tokens = of.own_tokens, tokens_per_second = of.tokens_per_second,
     train_loss = of.train_loss, train_runtime = of.train_runtime,

@@ -1,6 +1,6 @@
 --- The process that answers the chat of `moonring watch`: it loads one model, as `moonring chat`
--- does, and answers requests, which are lines of JSON on stdin, one after another. Events are lines
--- of JSON on stdout: { loaded = true } once; for each request { text } with pieces of the answer
+-- does, and answers requests, which are lines of JSON on stdin, one after another. Its events are
+-- JSON lines on stdout: { loaded = true } once; for each request { text } with pieces of the answer
 -- and { done = "end" | "length" | "stopped", tokens, seconds }; { note } and { error } at any time.
 -- A line { stop = true } ends the current answer. The process ends when its stdin does.
 local chat = require "moonring.run.chat"

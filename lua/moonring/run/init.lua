@@ -137,6 +137,13 @@ local function is_over(self)
   return self.step >= self.counts.total_steps or self.checkpoints.best.stale >= patience
 end
 
+-- Why a run that is over has not made all of its steps; nil if it has.
+local function stopped_early(self)
+  if self.step >= self.counts.total_steps then return nil end
+  return ("early_stopping_steps ended the training after step %d of %d, as no evaluation since "
+    .. "step %d was better"):format(self.step, self.counts.total_steps, self.checkpoints.best.step)
+end
+
 --- Returns an iterator over the remaining steps and their numbers: `for step, k in run:steps() do`.
 --- Collective over all ranks, as are all methods of a run.
 ---@return fun(): moonring.Step?, integer?
@@ -154,11 +161,7 @@ function Run:steps()
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
     if over then -- also if it resumed from its last step
-      if self.step < self.counts.total_steps then
-        self.over_early = ("early_stopping_steps ended the training after step %d of %d, as no "
-          .. "evaluation since step %d was better"):format(self.step, self.counts.total_steps,
-          self.checkpoints.best.step)
-      end
+      self.over_early = stopped_early(self)
       return nil
     end
     self.shown:learn() -- a save leaves the averaged weights in place

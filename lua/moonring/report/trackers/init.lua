@@ -11,6 +11,7 @@
 -- A failing tracker does not affect the run; its error is logged once. On rank 0.
 local choice = require "moonring.report.trackers.choice"
 local errors = require "moonring.base.errors"
+local hardware = require "moonring.base.hardware"
 local system = require "moonring.native.system"
 
 ---@class moonring.trackers
@@ -42,8 +43,7 @@ function trackers.check(c) choice.check(c) end
 
 -- The default folder, named as by the Trainer: Nov26_10-13-19_HOST.
 local function default_folder()
-  local ok, host = pcall(system.read, "/proc/sys/kernel/hostname")
-  return "runs/" .. os.date "%b%d_%H-%M-%S" .. "_" .. (ok and host:match "%S+" or "host")
+  return "runs/" .. os.date "%b%d_%H-%M-%S" .. "_" .. (hardware.host() or "host")
 end
 
 -- Calls a function of a tracker. An error is logged once; after a successful call the next error is
