@@ -151,6 +151,8 @@ class Ends(unittest.TestCase):
             self.assertIn("train_loss %.6g" % state["train_loss"], said)
             self.assertIn("eval_loss %.6g" % state["evaluation"]["eval_loss"], said)
             self.assertIn("train_runtime %.4g s" % state["train_runtime"], said)
+            # The first line counts its own step, so it knows the time left.
+            self.assertRegex(said, r"step 1/6 .* 0:\d\d:\d\d<0:\d\d:\d\d ")
         for command in state["next"]:
             self.assertIn(command, said)
         kept = (run.out / "terminal.log").read_text().split("\n")

@@ -218,12 +218,12 @@ function Journal:step(record)
   if self.log then self.log:reach(standing) end
   local c = self.config
   local first = record.step == 1 and c.logging_first_step
-  if record.due or first then lines.log_step(self, record) end
-  if self.progress then
+  if self.progress then -- before the log line, which has the time left after this step
     self.progress:step { step = record.step, epoch = record.epoch, tokens = self.tokens,
       loss = record.loss, lr = record.lr, grad_norm = record.grad_norm }
-    data_report.warn_of_cut(self)
   end
+  if record.due or first then lines.log_step(self, record) end
+  if self.progress then data_report.warn_of_cut(self) end
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 
