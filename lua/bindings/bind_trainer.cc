@@ -483,6 +483,7 @@ void OpenTrainer(lua_State* L) {
              return log.End(more);
            }>},
           {"plot", Bind<&PlotSeries>},
+          {"lines", Bind<[](trainer::MetricsLog& log) { return log.lines(); }>},
           {"has", Bind<[](trainer::MetricsLog& log, std::string key) {
              return !log.Series(key).empty();
            }>},

@@ -696,6 +696,11 @@ local Log = {}
 ---@return string line the line as it is in the file
 function Log:write(options) end
 
+--- Number of lines so far. A checkpoint stores it: a run that resumes from there keeps this many
+--- lines.
+---@return integer
+function Log:lines() end
+
 ---@class moonring.Standing
 ---@field step integer number of steps made so far
 ---@field epoch number

@@ -34,6 +34,8 @@ local trainer = {}
 ---   lines up to this step are kept; default 0
 ---@field first_tokens? integer number of tokens in these steps; default 0
 ---@field first_epoch? number epochs that were finished after these steps; default 0
+---@field first_lines? integer number of log lines to keep at most: the result of Log:lines() when
+---   the earlier run's checkpoint was written. By default all lines up to first_step are kept
 
 ---@class (partial) moonring.SgdOptions
 ---@field loraplus_lr_ratio? number LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B

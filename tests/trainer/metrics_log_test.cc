@@ -320,6 +320,17 @@ TEST(MetricsLogTest, ResumesAnEarlierLog) {
   EXPECT_EQ(lines[2]["remaining_time"], "0:00:10");  // one step took 10 s, one is left
   EXPECT_EQ(log->Series("loss").size(), 3u);
   EXPECT_EQ(log->Series("learning_rate").size(), 2u);
+  EXPECT_EQ(log->lines(), 3);
+
+  // An evaluation at the end has one more line at the checkpoint's step.
+  ASSERT_TRUE(log->Write({.step = 3, .more = {{"eval_loss", 1.0}}}).ok());
+  const MetricsLogOptions at_three = {
+      .output_dir = folder, .total_steps = 4, .first_step = 3, .keep = true};
+  EXPECT_EQ(MetricsLog::Create(at_three).value()->lines(), 4);
+  MetricsLogOptions three_lines = at_three;
+  three_lines.first_lines = 3;
+  EXPECT_EQ(MetricsLog::Create(three_lines).value()->Series("eval_loss").size(), 0u);
+  EXPECT_EQ(Lines(folder).size(), 3u);
 
   std::ofstream(folder + "/trainer_log.jsonl") << "what is this\n";
   EXPECT_TRUE(

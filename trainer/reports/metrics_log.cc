@@ -56,9 +56,9 @@ std::string HistoryName(const std::string& name) {
   return name == "total_tokens" ? "num_input_tokens_seen" : name;
 }
 
-// The lines of an earlier run up to `first_step`, and their contents under Transformers' names.
-absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path,
-                                                                    int64_t first_step) {
+// The lines of an earlier run up to first_step, and their contents under Transformers' names.
+absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(
+    const std::string& path, const MetricsLogOptions& options) {
   std::string kept;
   nlohmann::json history = nlohmann::json::array();
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
@@ -71,8 +71,9 @@ absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::s
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
     }
-    if (read["current_steps"].get<int64_t>() > first_step || !read.contains("tokens"))
+    if (read["current_steps"].get<int64_t>() > options.first_step || !read.contains("tokens"))
       continue;  // a line without tokens is Finish's, which is written again
+    if (static_cast<int64_t>(history.size()) >= options.first_lines.value_or(INT64_MAX)) break;
     absl::StrAppend(&kept, line, "\n");
     nlohmann::json entry = {{"step", read["current_steps"]}};
     for (const auto& [name, value] : read.items()) {
@@ -125,7 +126,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   const std::string path = PathOf(options, "trainer_log.jsonl");
   nlohmann::json history = nlohmann::json::array();
   if (options.keep) {
-    auto earlier = EarlierLines(path, options.first_step);
+    auto earlier = EarlierLines(path, options);
     if (earlier.ok()) {
       RETURN_IF_ERROR(base::WriteWhole(path, earlier->first), "trainer.metrics_log");
       history = std::move(earlier->second);

@@ -47,6 +47,9 @@ struct MetricsLogOptions {
   int64_t first_tokens = 0;
   double first_epoch = 0.0;
   bool keep = false;  // keep the existing lines up to first_step
+  // With keep: at most so many lines are kept. A run that ended after first_step has evaluated the
+  // final model there; the resumed run evaluates it again.
+  std::optional<int64_t> first_lines;
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
   double flops_per_token = 0.0;
@@ -79,6 +82,9 @@ struct MetricsLogOptions {
                   "number of tokens in these steps"},
       base::Field{"first_epoch", &MetricsLogOptions::first_epoch,
                   "epochs that were finished after these steps"},
+      base::Field{"first_lines", &MetricsLogOptions::first_lines,
+                  "number of log lines to keep at most: the result of Log:lines() when the earlier "
+                  "run's checkpoint was written. By default all lines up to first_step are kept"},
   };
 };
 
@@ -124,6 +130,8 @@ class MetricsLog {
   // later ones are kept in memory, and written by the next Write, WriteState or Finish that
   // succeeds. Also sets the progress to the record's step.
   absl::Status Write(const StepRecord& record);
+  // Number of lines so far, those kept of an earlier run included.
+  int64_t lines() const { return static_cast<int64_t>(history_.size()); }
   // The rates and the text of the line that was written last.
   const Rates& rates() const { return rates_; }
   const std::string& last_line() const { return last_line_; }

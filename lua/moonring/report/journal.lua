@@ -77,6 +77,7 @@ local journal = {}
 ---@field trackers? moonring.Trackers on rank 0: report_to
 ---@field tracked? string the folder in output_dir that trackers write to
 ---@field first_step integer steps made before this process started
+---@field first_lines? integer log lines of before, in a resumed run
 ---@field own_tokens integer tokens since the process started
 ---@field squares number sum of the squared document lengths since the process started
 ---@field step_seconds number seconds spent in steps since the process started
@@ -263,6 +264,7 @@ local KEPT = { "tokens", "since", "metrics", "total_loss", "steps", "skipped", "
 function Journal:state()
   local state = {}
   for _, name in ipairs(KEPT) do state[name] = self[name] end
+  state.lines = self.log and self.log:lines()
   return state
 end
 
@@ -272,6 +274,7 @@ function Journal:load_state(state)
   for _, name in ipairs(KEPT) do
     if state[name] ~= nil then self[name] = state[name] end
   end
+  self.first_lines = state.lines
   if state.steps and not state.losses then self.losses = state.steps - self.skipped end
 end
 

@@ -48,7 +48,7 @@ end
 ---@param config moonring.Configuration
 ---@param counts moonring.Counts
 ---@param checkpoint moonring.Checkpoint
----@param standing { steps: integer, tokens: integer, epoch: number? } where the run resumes
+---@param standing moonring.Journal where the run resumes
 ---@param ranks integer number of ranks of the run
 ---@return moonring.Log
 function lines.open(config, counts, checkpoint, standing, ranks)
@@ -69,6 +69,7 @@ function lines.open(config, counts, checkpoint, standing, ranks)
     first_step = standing.steps,
     first_tokens = standing.tokens,
     first_epoch = standing.epoch,
+    first_lines = standing.first_lines,
   }
 end
 
