@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <set>
 #include <string>
@@ -30,6 +31,9 @@ namespace moonring::comm {
 namespace {
 
 using c10d::Work;
+
+// The tag of the first round of announcements. Exchange() counts its tags from 0.
+constexpr int kAnnouncementTag = 1 << 30;
 
 bool Staged(const Group& group, const at::Tensor& t) { return group.staged && t.is_cuda(); }
 
@@ -154,8 +158,10 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
 // ask whether this rank has entered the call.
 class InCall {
  public:
-  explicit InCall(Group& group) : group_(group), start_(absl::Now()) {
-    if (group.liveness != nullptr) group.liveness->WaitIn(group.id);
+  // `number`: of an announced call, else 0.
+  InCall(Group& group, absl::string_view call, int64_t number = 0)
+      : group_(group), start_(absl::Now()) {
+    if (group.liveness != nullptr) group.liveness->WaitIn(group.id, call, number, &group.ranks);
   }
   InCall(const InCall&) = delete;
   ~InCall() {
@@ -194,6 +200,9 @@ std::shared_ptr<Communicator> Communicator::Alone() {
 
 int Communicator::rank() const { return group_->rank; }
 int Communicator::size() const { return group_->size; }
+int Communicator::world_rank(int rank) const {
+  return group_->ranks.empty() ? rank : group_->ranks[rank];
+}
 
 void Communicator::Count(int64_t steps, int64_t bytes) {
   counters_.steps += steps;
@@ -204,9 +213,12 @@ absl::Status Communicator::Ready(absl::string_view operation) const {
   return group_->broken.ok() ? absl::OkStatus() : base::WithContext(group_->broken, operation);
 }
 
-absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
+absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call,
+                               const Announcement* announcement) {
   at::NoGradGuard no_grad;
-  const InCall in_call(*group_);
+  const bool numbered = announcement != nullptr && announcement->round == 0;
+  const InCall in_call(*group_, numbered ? absl::string_view(announcement->published) : operation,
+                       numbered ? group_->announced : 0);
   try {
     call();
     return absl::OkStatus();
@@ -579,7 +591,7 @@ absl::Status Communicator::Transfer::Wait() {
   const std::unique_ptr<Pending> pending = std::move(pending_);
   if (pending->group == nullptr) return absl::OkStatus();  // a group of one rank
   const TracedTransfer::Wait waiting(std::move(pending->traced));
-  const InCall in_call(*pending->group);
+  const InCall in_call(*pending->group, pending->operation);
   absl::Status status = absl::OkStatus();
   // Waits for all work objects, also after a failure, because memory must not be freed during a
   // transfer. On a broken group each wait ends at once.
@@ -608,6 +620,49 @@ absl::Status Communicator::Barrier() {
   Count(CeilLog2(size()), 0);
   const TracedCall traced(*group_, kBarrierCall, 0);
   return Run("barrier", [&] { group_->cpu->barrier()->wait(); });
+}
+
+absl::StatusOr<std::vector<int64_t>> Communicator::Announce(const Announcement& announcement,
+                                                            absl::Span<const int64_t> numbers) {
+  if (size() == 1) return std::vector<int64_t>(numbers.begin(), numbers.end());
+  RETURN_IF_ERROR(Ready(announcement.call));
+  if (announcement.round == 0) ++group_->announced;
+  const auto each = static_cast<int64_t>(numbers.size());
+  at::Tensor everything = at::empty({size(), each}, at::kLong);
+  auto* const all = everything.mutable_data_ptr<int64_t>();
+  std::copy(numbers.begin(), numbers.end(), all + rank() * each);
+  const auto bytes = (size() - 1) * each * static_cast<int64_t>(sizeof(int64_t));
+  Count(size() - 1, bytes);
+  const TracedCall traced(*group_, kAllGatherCall, bytes);
+  const int tag = kAnnouncementTag + announcement.round;
+  RETURN_IF_ERROR(Run(
+      announcement.call,
+      [&] {
+        std::vector<c10::intrusive_ptr<Work>> works;
+        // All works are waited for, also after a failure, because memory must not be freed during
+        // a transfer.
+        std::exception_ptr failure;
+        const auto attempt = [&](const auto& step) {
+          try {
+            step();
+          } catch (const std::exception&) {
+            if (failure == nullptr) failure = std::current_exception();
+          }
+        };
+        std::vector<at::Tensor> mine = {everything[rank()]};
+        for (int step = 1; step < size(); ++step) {
+          const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
+          attempt([&] {
+            std::vector<at::Tensor> theirs = {everything[from]};
+            works.push_back(group_->cpu->recv(theirs, from, tag));
+          });
+          attempt([&] { works.push_back(group_->cpu->send(mine, to, tag)); });
+        }
+        for (const auto& work : works) attempt([&] { work->wait(); });
+        if (failure != nullptr) std::rethrow_exception(failure);
+      },
+      &announcement));
+  return std::vector<int64_t>(all, all + everything.numel());
 }
 
 absl::Status Communicator::Agree(const absl::Status& mine) {

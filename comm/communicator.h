@@ -22,6 +22,7 @@
 //   Exchange          peers          what it sends to others. Peers: the ranks it sends to, or
 //                                    those it receives from if more
 //   Barrier           ceil(log2 P)   0
+//   Announce          P-1            (P-1) times its numbers
 //   Agree             2 (P-1)        as an AllReduceSum of P int64; if a rank failed also a
 //                                    Broadcast of 1 KiB
 // The numbers are computed from this table, not measured; an empty tensor costs nothing.
@@ -39,6 +40,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -59,6 +61,7 @@ class Communicator {
 
   int rank() const;
   int size() const;
+  int world_rank(int rank) const;  // the number in the world of a rank of this group
 
   // These three calls overwrite `t`, which has the same shape on every rank. Dtypes: fp32, fp64,
   // bf16, fp16 (added in that dtype), int64, int32, uint8. The result is bit-equal on all ranks.
@@ -138,6 +141,17 @@ class Communicator {
 
   absl::Status Barrier();
 
+  // Gathers a few numbers, as many from each rank, in the order of ranks. Its messages have tags of
+  // their own, so they never meet those of another call. While round 0 waits, `published` is what
+  // other ranks see (liveness.h). For comm/matched_call.h.
+  struct Announcement {
+    std::string call;       // its name in errors
+    std::string published;  // its name for other ranks
+    int round = 0;          // 1: a further exchange about the same call
+  };
+  absl::StatusOr<std::vector<int64_t>> Announce(const Announcement& announcement,
+                                                absl::Span<const int64_t> numbers);
+
   // Reports a failure on any rank to all ranks: returns OK if no rank failed, `mine` if it is an
   // error, and otherwise the error of the first failed rank, naming that rank. Every rank must call
   // it, whether or not it failed.
@@ -152,7 +166,8 @@ class Communicator {
   // Returns OK, or the group's error if the group is broken.
   absl::Status Ready(absl::string_view operation) const;
   // Runs `call`; an exception from it breaks the group.
-  absl::Status Run(absl::string_view operation, const std::function<void()>& call);
+  absl::Status Run(absl::string_view operation, const std::function<void()>& call,
+                   const Announcement* announcement = nullptr);
   absl::Status AllReduce(absl::string_view operation, at::Tensor& t, bool max);
   // Throws unless rows_of_rank has one count per rank and the counts add up to the rows of `t`.
   void CheckRows(absl::string_view operation, const at::Tensor& t,

@@ -39,6 +39,8 @@ struct Group {
   // Only the rank's own thread uses these numbers.
   int64_t calls = 0;
   std::vector<int64_t> sent, received;
+  // The number of announced calls so far (Communicator::Announce).
+  int64_t announced = 0;
 };
 
 }  // namespace moonring::comm

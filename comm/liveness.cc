@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -17,9 +18,16 @@ constexpr char kLate[] = "late";
 // A rank counts as dead, and not only as slow, if it gives no sign of life for this many heartbeat
 // periods.
 constexpr int kPatienceBeats = 8;
+// Heartbeats for which a rank waits in an announced call before it looks for a standstill, and for
+// which a certain and a likely standstill must have lasted.
+constexpr int kQuietBeats = 3, kCertainBeats = 3, kLikelyBeats = 32;
+// Ranks of a large world that look for a standstill: every rank that waits comes to wait for one
+// that has stopped.
+constexpr int kMostLookers = 16;
 
 std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
 std::string WaitsKey(int rank) { return absl::StrCat("waits/", rank); }
+std::string CallKey(int rank) { return absl::StrCat("call/", rank); }
 std::string LeftKey(int rank) { return absl::StrCat("left/", rank); }
 
 }  // namespace
@@ -83,6 +91,8 @@ void Liveness::Watch() {
       if (waits_in != published) store_->set(WaitsKey(rank_), waits_in);
       published = waits_in;
       if (!told) cause = Told(kFailed).value_or("");
+      const int waits = PublishWait();
+      if (!told && cause.empty() && waits >= kQuietBeats) cause = FindStuckRanks();
     });
     // Neither says that the store is gone. Its server may only be slow: Blame() checks when it
     // matters. Or this rank's own memory is short, which may pass.
@@ -160,9 +170,82 @@ std::string Liveness::Blame(bool late) {
   return cause;
 }
 
-void Liveness::WaitIn(const std::string& group) {
+void Liveness::WaitIn(const std::string& group, absl::string_view call, int64_t number,
+                      const std::vector<int>* ranks) {
   const std::lock_guard<std::mutex> lock(mutex_);
   waits_in_ = group;
+  wait_ranks_ = ranks;
+  wait_.group = group;
+  if (group.empty()) return;
+  ++wait_.turn;
+  wait_.call.assign(call.data(), call.size());
+  wait_.number = number;
+  if (number > 0) wait_.made[group] = number;
+}
+
+int Liveness::PublishWait() {
+  WaitingCall wait;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const bool same = !wait_.group.empty() && wait_.turn == last_turn_;
+    held_ = same ? held_ + 1 : 0;
+    last_turn_ = wait_.turn;
+    if (held_ == 1) {
+      wait = wait_;
+      if (wait_ranks_ != nullptr) wait.ranks = *wait_ranks_;
+    }
+    wait.number = wait_.number;
+  }
+  if (held_ == 1) store_->set(CallKey(rank_), wait.Text());
+  if (held_ == 0 && is_published_) store_->set(CallKey(rank_), "");
+  if (held_ <= 1) is_published_ = held_ == 1;
+  if (held_ == 0) suspicion_.reset();
+  return wait.number > 0 ? held_ : 0;
+}
+
+std::vector<RankWait> Liveness::Waits() {
+  std::vector<RankWait> waits(size_);
+  for (int r = 0; r < size_; ++r) {
+    waits[r].left = Told(LeftKey(r)).has_value();
+    if (!waits[r].left) waits[r].call = WaitingCall::FromText(Told(CallKey(r)).value_or(""));
+  }
+  return waits;
+}
+
+std::string Liveness::FindStuckRanks() {
+  // Large worlds: few ranks look, and rarely.
+  const int apart = (size_ + kMostLookers - 1) / kMostLookers;
+  if (rank_ % apart != 0 || held_ % (1 + size_ / 64) != 0) return "";
+  std::vector<std::string> beats;
+  for (int r = 0; r < size_; ++r) beats.push_back(r == rank_ ? "" : Beats(r));
+  const std::vector<RankWait> waits = Waits();
+  std::optional<Standstill> found = FindStandstill(waits);
+  if (!found.has_value()) return suspicion_.reset(), "";
+  std::vector<int64_t> turns;
+  for (const RankWait& wait : waits)
+    turns.push_back(wait.left ? -1 : wait.call.has_value() ? wait.call->turn : 0);
+  // A certain standstill concerns its own ranks; a likely one all of them.
+  const auto is_same = [&](int r) { return turns[r] == suspect_turns_[r]; };
+  bool same = suspicion_.has_value() && suspicion_->cause == found->cause &&
+              std::all_of(found->ranks.begin(), found->ranks.end(), is_same);
+  if (same && !found->certain) same = turns == suspect_turns_;
+  if (!same) {
+    suspicion_ = std::move(found);
+    suspect_turns_ = std::move(turns);
+    suspect_beats_ = std::move(beats);
+    looks_ = 0;
+    return "";
+  }
+  // Each rank must have had a whole heartbeat since: then all of them were in their calls when the
+  // standstill was found first.
+  ++looks_;
+  for (const int r : found->ranks) {
+    int64_t first = 0, now = 0;
+    const bool read =
+        absl::SimpleAtoi(suspect_beats_[r], &first) && absl::SimpleAtoi(beats[r], &now);
+    if (r != rank_ && turns[r] > 0 && (!read || now < first + 2)) return "";
+  }
+  return looks_ < (found->certain ? kCertainBeats : kLikelyBeats) ? "" : Announce(found->cause);
 }
 
 std::string Liveness::WaitsIn(int rank) {

@@ -16,6 +16,12 @@
 // The process that serves the store may be the one that has stopped. Then nobody can announce
 // anything, and each rank names that process at its own call's deadline (bounded_store.h).
 //
+// While a rank waits in a call, it publishes the call. A rank that waits in an announced call
+// (matched_call.h) reads the calls of the others once a heartbeat, in large worlds less often and
+// only on some ranks. If ranks wait for one another (standstill.h), it announces this as the
+// failure, with the call of each: within some 8 heartbeats if it is certain, else after some 35 without
+// any change. A rank that waits for its GPU does not wait in a call.
+//
 // Time from a death to the last rank's error: 8 heartbeats (2 s up to 62 ranks) to tell a dead rank
 // from a slow one, plus one heartbeat.
 
@@ -31,6 +37,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "comm/standstill.h"
 
 namespace moonring::comm {
 
@@ -60,8 +67,11 @@ class Liveness {
   std::string Cause() const;
 
   // Records that this rank waits in a call of the group with this id, which is the same on all its
-  // ranks; "" means in no call. Other ranks can query it after the next heartbeat.
-  void WaitIn(const std::string& group);
+  // ranks; "" means in no call. Other ranks can query it after the next heartbeat. `call`: its text
+  // for messages; `number`: which of the group's announced calls it is, from 1, or 0; `ranks`: of
+  // the group, in the world; they must exist while the call waits.
+  void WaitIn(const std::string& group, absl::string_view call = "", int64_t number = 0,
+              const std::vector<int>* ranks = nullptr);
 
   // The group in whose call `rank` is known to wait; "" if it is in no call or this is unknown.
   std::string WaitsIn(int rank);
@@ -78,6 +88,12 @@ class Liveness {
  private:
   void Watch();
   void Beat();
+  // The part of a heartbeat that publishes a call in which this rank has waited for a while.
+  // Returns for how many heartbeats it has waited in an announced call.
+  int PublishWait();
+  // Returns the cause of a standstill that has lasted long enough; "" if there is none.
+  std::string FindStuckRanks();
+  std::vector<RankWait> Waits();
   // Returns the value that a rank of this run has stored at `key`; nullopt if there is none, or if
   // another program has written the value.
   std::optional<std::string> Told(const std::string& key);
@@ -99,6 +115,18 @@ class Liveness {
   int64_t beats_ = 0;
   std::string cause_;
   std::string waits_in_;
+  WaitingCall wait_;  // its group is "" in no call
+  const std::vector<int>* wait_ranks_ = nullptr;
+  // Only for thread_: the wait that the last heartbeat found, for how many heartbeats, and whether
+  // it is published; the standstill that was found last, what all ranks did, their heartbeats, and
+  // how often it has been found.
+  int64_t last_turn_ = 0;
+  int held_ = 0;
+  bool is_published_ = false;
+  std::optional<Standstill> suspicion_;
+  std::vector<int64_t> suspect_turns_;
+  std::vector<std::string> suspect_beats_;
+  int looks_ = 0;
   std::thread thread_;
 };
 

@@ -2,8 +2,11 @@
 // parameters.
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +23,6 @@
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
-#include "comm/same_number.h"
 #include "comm/sequence.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
@@ -28,6 +30,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
+#include "lua/bindings/script_call.h"
 #include "lua/host/prompt.h"
 #include "lua/vm/vm.h"
 #include "trainer/sharding/sharded_weight.h"
@@ -97,20 +100,31 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   return base::ValueOrThrow(comm::Mesh::Create(std::move(world), sp));
 }
 
-double AllReduceNumber(comm::Communicator& group, double number) {
-  at::Tensor value = at::full({1}, number, at::kDouble);
-  base::ThrowIfError(group.AllReduceSum(value));
-  return value.item<double>();
+// Gathers a number from every rank, in rank order. `function`: the name of the running call.
+std::vector<double> GatherNumbers(lua_State* L, comm::Communicator& group, const char* function,
+                                  double mine) {
+  std::vector<double> numbers;
+  for (const int64_t bits : MatchScriptCall(L, group, function, std::bit_cast<int64_t>(mine)))
+    numbers.push_back(std::bit_cast<double>(bits));
+  return numbers;
 }
 
-// Sums a whole number over all ranks of the group.
-int64_t AllReduceCount(comm::Communicator& group, int64_t count) {
-  at::Tensor value = at::full({1}, count, at::kLong);
-  base::ThrowIfError(group.AllReduceSum(value));
-  return value.item<int64_t>();
+double SumOverRanks(lua_State* L, comm::Mesh& mesh, double number) {
+  const std::vector<double> numbers = GatherNumbers(L, mesh.world(), "mesh:sum", number);
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
-at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
+// The maximum is NaN if any number is NaN.
+double MaxOverRanks(lua_State* L, comm::Mesh& mesh, double number) {
+  double most = number;
+  for (const double each : GatherNumbers(L, mesh.world(), "mesh:max", number))
+    if (each > most || std::isnan(each)) most = each;
+  return most;
+}
+
+at::Tensor Summed(lua_State* L, comm::Communicator& group, const char* function,
+                  const at::Tensor& tensor) {
+  MatchScriptCall(L, group, CallWith(function, tensor));
   at::Tensor total = tensor.detach().clone();
   base::ThrowIfError(group.AllReduceSum(total));
   return total;
@@ -120,33 +134,31 @@ at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
 int SumDp(lua_State* L) {
   const std::shared_ptr<comm::Mesh> held = Class<comm::Mesh>::Read(L, 1);
   comm::Mesh& mesh = *held;
+  constexpr char kFunction[] = "mesh:sum_dp";
   if (Class<TensorHandle>::Test(L, 2) != nullptr)
-    return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
-  return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
+    return Value<at::Tensor>::Push(L,
+                                   Summed(L, mesh.dp(), kFunction, Value<at::Tensor>::Read(L, 2)));
+  const std::vector<int64_t> counts =
+      MatchScriptCall(L, mesh.dp(), absl::StrCat(kFunction, " of an integer"),
+                      Value<int64_t>::Read(L, 2));
+  return Value<int64_t>::Push(L, std::accumulate(counts.begin(), counts.end(), int64_t{0}));
 }
 
-// Gathers a number from every rank, in rank order.
-std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
-  std::vector<double> numbers;
-  const std::vector<int64_t> one_each(group.size(), 1);
-  for (const at::Tensor& number :
-       base::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each)))
-    numbers.push_back(number.item<double>());
-  return numbers;
+// Whether all ranks of the sp group have passed the same number.
+bool IsSameOnSp(lua_State* L, comm::Mesh& mesh, int64_t number) {
+  const std::vector<int64_t> numbers = MatchScriptCall(L, mesh.sp(), "mesh:same_sp", number);
+  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t n) { return n == number; });
 }
 
 // Gathers a text from every rank, in rank order.
-std::vector<std::string> GatherTexts(comm::Communicator& world, const std::string& mine) {
-  const std::vector<int64_t> one_each(world.size(), 1);
-  std::vector<int64_t> bytes;
-  for (const at::Tensor& size : base::ValueOrThrow(world.AllGather(
-           at::full({1}, static_cast<int64_t>(mine.size()), at::kLong), one_each))) {
-    bytes.push_back(size.item<int64_t>());
-  }
+std::vector<std::string> GatherTexts(lua_State* L, comm::Communicator& group, const char* function,
+                                     const std::string& mine) {
+  const std::vector<int64_t> bytes =
+      MatchScriptCall(L, group, function, static_cast<int64_t>(mine.size()));
   at::Tensor letters = at::empty({static_cast<int64_t>(mine.size())}, at::kByte);
   std::copy(mine.begin(), mine.end(), letters.data_ptr<uint8_t>());
   std::vector<std::string> texts;
-  for (const at::Tensor& text : base::ValueOrThrow(world.AllGather(letters, bytes))) {
+  for (const at::Tensor& text : base::ValueOrThrow(group.AllGather(letters, bytes))) {
     texts.emplace_back(reinterpret_cast<const char*>(text.const_data_ptr<uint8_t>()), text.numel());
   }
   return texts;
@@ -298,30 +310,26 @@ void OpenComm(lua_State* L) {
           {"dp_rank", Bind<[](comm::Mesh& mesh) { return mesh.dp_rank(); }>},
           {"rank", Bind<[](comm::Mesh& mesh) { return mesh.world().rank(); }>},
           {"size", Bind<[](comm::Mesh& mesh) { return mesh.world().size(); }>},
-          {"sum", Bind<[](comm::Mesh& mesh, double number) {
-             return AllReduceNumber(mesh.world(), number);
-           }>},
-          {"max", Bind<[](comm::Mesh& mesh, double number) {
-             at::Tensor value = at::full({1}, number, at::kDouble);
-             base::ThrowIfError(mesh.world().AllReduceMax(value));
-             return value.item<double>();
-           }>},
+          {"sum", Bind<&SumOverRanks>},
+          {"max", Bind<&MaxOverRanks>},
           {"sum_dp", BindRaw<&SumDp, 2>},
-          {"sum_sp",
-           Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
-          {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) {
-             return GatherNumbers(mesh.world(), number);
+          {"sum_sp", Bind<[](lua_State* state, comm::Mesh& mesh, at::Tensor tensor) {
+             return Summed(state, mesh.sp(), "mesh:sum_sp", tensor);
            }>},
-          {"same_sp", Bind<[](comm::Mesh& mesh, int64_t number) {
-             return comm::IsSameNumber(mesh.sp(), number);
+          {"gather_numbers", Bind<[](lua_State* state, comm::Mesh& mesh, double number) {
+             return GatherNumbers(state, mesh.world(), "mesh:gather_numbers", number);
            }>},
-          {"gather_sp",
-           Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.sp(), text); }>},
+          {"same_sp", Bind<&IsSameOnSp>},
+          {"gather_sp", Bind<[](lua_State* state, comm::Mesh& mesh, std::string text) {
+             return GatherTexts(state, mesh.sp(), "mesh:gather_sp", text);
+           }>},
           {"waited", Bind<[](comm::Mesh& mesh) { return absl::ToDoubleSeconds(mesh.waited()); }>},
-          {"gather", Bind<[](comm::Mesh& mesh, std::string text) {
-             return GatherTexts(mesh.world(), text);
+          {"gather", Bind<[](lua_State* state, comm::Mesh& mesh, std::string text) {
+             return GatherTexts(state, mesh.world(), "mesh:gather", text);
            }>},
-          {"barrier", Bind<[](comm::Mesh& mesh) { return mesh.world().Barrier(); }>},
+          {"barrier", Bind<[](lua_State* state, comm::Mesh& mesh) {
+             MatchScriptCall(state, mesh.world(), "mesh:barrier");
+           }>},
           {"traffic", Bind<[](comm::Mesh& mesh) {
              const comm::Communicator::Counters sp = mesh.sp().counters(),
                                                 world = mesh.world().counters();

@@ -24,6 +24,7 @@
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/head_options.h"
 #include "lua/bindings/objective_sums.h"
+#include "lua/bindings/script_call.h"
 #include "objectives/documents.h"
 #include "objectives/kto.h"
 #include "objectives/log_prob.h"
@@ -185,7 +186,19 @@ std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head
   return {rows.logits_NK, rows.logsumexp_N};
 }
 
-at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<base::Parameter> weight,
+// A call that sums over the documents of a layout; the ranks have different tokens of them.
+std::string OfDocuments(const char* function, const at::Tensor& values, const comm::Layout& layout) {
+  return absl::StrCat(function, " of ", NameOfDtype(values.scalar_type()), ", ",
+                      layout.lengths().size(), " documents");
+}
+
+at::Tensor DocumentSums(lua_State* L, at::Tensor values_T, comm::Layout& layout,
+                        comm::Mesh& mesh) {
+  MatchScriptCall(L, mesh.sp(), OfDocuments("objectives.document_sums", values_T, layout));
+  return objectives::DocumentSums(values_T, layout, mesh.sp_group());
+}
+
+at::Tensor DocumentScores(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<base::Parameter> weight,
                           std::shared_ptr<base::Parameter> bias, comm::Layout& layout,
                           comm::Mesh& mesh, Options options) {
   objectives::ScoreDropout dropout;
@@ -197,6 +210,7 @@ at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<base::Parameter>
       "neftune_alpha");  // ignored here: it is one of the noise options that Model:forward accepts
   TensorOption(options, "lengths");
   options.Finish();
+  MatchScriptCall(L, mesh.sp(), OfDocuments("objectives.document_scores", hidden_TD, layout));
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
 }
 
@@ -274,9 +288,7 @@ void OpenObjectives(lua_State* L) {
           {"logits", Bind<&LogitsOfRows>},
           {"document_scores", Bind<&DocumentScores>},
           {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},
-          {"document_sums", Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
-             return objectives::DocumentSums(values_T, layout, mesh.sp_group());
-           }>},
+          {"document_sums", Bind<&DocumentSums>},
           {"document_targets",
            Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
           {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) {

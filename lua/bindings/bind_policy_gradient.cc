@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status/torch_status.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
@@ -14,6 +15,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/objective_sums.h"
+#include "lua/bindings/script_call.h"
 #include "objectives/high_entropy.h"
 #include "objectives/policy_gradient.h"
 
@@ -41,8 +43,8 @@ int64_t CountTargets(objectives::PolicyGradient& policy_gradient, Options batch)
   return policy_gradient.Count(targets, counted);
 }
 
-objectives::Sums Loss(objectives::PolicyGradient& policy_gradient, comm::Layout& layout,
-                      comm::Mesh& mesh, Options options) {
+objectives::Sums Loss(lua_State* L, objectives::PolicyGradient& policy_gradient,
+                      comm::Layout& layout, comm::Mesh& mesh, Options options) {
   objectives::PolicyBatch batch;
   batch.log_prob_T = NeededTensor(options, "log_probs");
   batch.old_T = TensorOption(options, "old");
@@ -54,6 +56,8 @@ objectives::Sums Loss(objectives::PolicyGradient& policy_gradient, comm::Layout&
   batch.high_entropy_T = TensorOption(options, "high_entropy");
   batch.sampled_T = TensorOption(options, "sampled");
   options.Finish();
+  MatchScriptCall(L, mesh.sp(), absl::StrCat("PolicyGradient:loss of ", layout.lengths().size(),
+                                             " documents"));
   return policy_gradient.Loss(batch, layout, mesh.sp_group());
 }
 
@@ -89,7 +93,9 @@ void AddPolicyGradient(lua_State* L) {
       {
           {"policy_gradient", Bind<&MakePolicyGradient>},
           {"policy_losses", Bind<&PushPolicyLosses>},
-          {"entropy_threshold", Bind<[](at::Tensor entropies_N, double share, comm::Mesh& mesh) {
+          {"entropy_threshold", Bind<[](lua_State* state, at::Tensor entropies_N, double share,
+                                        comm::Mesh& mesh) {
+             MatchScriptCall(state, mesh.world(), "objectives.entropy_threshold");
              return objectives::EntropyThreshold(entropies_N, share, mesh.world());
            }>},
       });

@@ -31,6 +31,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/custom_rule.h"
+#include "lua/bindings/script_call.h"
 #include "lua/vm/vm.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/checkpoint_publisher.h"
@@ -385,6 +386,14 @@ Pushed PushOptionLists(lua_State* L) {
   return {1};
 }
 
+// The gradients that every rank must sum in the same call.
+std::string GradientSum(const ParameterList& list) {
+  int64_t numel = 0;
+  for (const auto& parameter : list.parameters) numel += parameter->numel();
+  return absl::StrCat("trainer.sum_gradients of ", list.parameters.size(), " parameters, ", numel,
+                      " numbers");
+}
+
 }  // namespace
 
 void OpenTrainer(lua_State* L) {
@@ -538,7 +547,8 @@ void OpenTrainer(lua_State* L) {
           {"schedule", Bind<&MakeSchedule>},
           {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},
           {"zero", Bind<&MakeZero>},
-          {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) {
+          {"sum_gradients", Bind<[](lua_State* state, ParameterList& list, comm::Mesh& mesh) {
+             MatchScriptCall(state, mesh.world(), GradientSum(list));
              return trainer::SumGradients(list.parameters, mesh.world());
            }>},
           {"clip_gradients", Bind<&ClipGradients>},

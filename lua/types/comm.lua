@@ -50,6 +50,13 @@ function comm.sequence(options) end
 --- All ranks as a grid with two axes, dp (data parallel) x sp (sequence parallel): rank = dp_rank *
 --- sp_size + sp_rank. The ranks of an sp group share one stream of documents. The ranks of a dp
 --- group process different documents.
+---
+--- All ranks of a group must make the same collective calls in the same order. Errors of each
+--- collective: ABORTED, with the call and the script's line of each rank, if the ranks of the group
+--- make different calls, or pass tensors of different dtypes or shapes; no data is exchanged then,
+--- and the mesh can still be used. UNAVAILABLE if ranks wait for one another in calls of different
+--- groups, or for a rank whose script has ended or failed. DEADLINE_EXCEEDED if a rank does not
+--- come within the mesh's deadline.
 ---@class moonring.Mesh
 local Mesh = {}
 

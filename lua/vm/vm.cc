@@ -21,6 +21,7 @@
 #include "lua/binding/class.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/tensor.h"
+#include "lua/vm/key_order.h"
 #include "lua/vm/script_error.h"
 
 namespace moonring::lua {
@@ -225,8 +226,9 @@ Vm::Vm(Host host)
     lua_pushlightuserdata(L, host_.get());
     lua_rawset(L, LUA_REGISTRYINDEX);
     InstallGuard(L);
-    OpenLibraries(L);
     AddLoader(L);
+    InstallKeyOrder(L);  // before any module or script keeps the functions that it replaces
+    OpenLibraries(L);
     if (host_->embedded) CallOwn(L, "moonring.sandbox.outlet", "install", 0);
     if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr ||
         host_->limits.has_deadline)

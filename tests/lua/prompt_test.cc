@@ -269,6 +269,25 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
   EXPECT_EQ(at.Wait(), 0) << at.said();
 }
 
+TEST_F(Prompt, DifferentCallsAreAnErrorOfTheLine) {
+  PromptTerminal at(At({"-n", "2", "repl"}));
+  at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");
+  at.TypeLine("if mesh:rank() == 0 then mesh:sum(1) else mesh:max(1) end");
+  ASSERT_TRUE(at.Shows("rank 0 called mesh:sum (stdin:1), rank 1 called mesh:max (stdin:1)"));
+  at.TypeLine("mesh:sum_sp(moonring.ones(mesh:rank() == 0 and 10 or 1000))");
+  ASSERT_TRUE(at.Shows("rank 0 called mesh:sum_sp of fp32 [10]"));
+  at.TypeLine("mesh:sum(20)");  // the mesh still works
+  ASSERT_TRUE(at.ShowsLine("40"));
+  // Calls that never meet break the mesh, not the prompt.
+  at.TypeLine("if mesh:rank() == 0 then mesh:same_sp(1) else mesh:sum(1) end");
+  ASSERT_TRUE(at.Shows("rank 0 called mesh:same_sp (stdin:1) on group 'sp'"));
+  at.TypeLine("mesh = moonring.comm.mesh {}");
+  at.TypeLine("mesh:sum(21)");
+  ASSERT_TRUE(at.ShowsLine("42"));
+  at.Type(kCtrlD);
+  EXPECT_EQ(at.Wait(), 0) << at.said();
+}
+
 TEST_F(Prompt, ARankThatWaitsForNothingIsReported) {
   PromptTerminal at(At({"-n", "2", "repl"}));
   at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");

@@ -55,7 +55,6 @@ function flags.read(defaults, words)
   for name, default in pairs(defaults) do
     values[name], names[#names + 1] = default, name
   end
-  table.sort(names)
   local function kind_of(name)
     local kind = type(defaults[name])
     return kind == "boolean" and "bool" or kind ~= "nil" and kind or nil

@@ -19,7 +19,6 @@ end
 local function names_of(known)
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
-  table.sort(names)
   return names
 end
 

@@ -29,7 +29,6 @@ function optim_args.read(text, known, optim)
   if not text then return args end
   if type(text) ~= "string" then refuse("expected name=value, got ", tostring(text)) end
   for name in pairs(known) do names[#names + 1] = name end
-  table.sort(names)
   for pair in text:gsub("%s", ""):gmatch "[^,]+" do
     local name, value = pair:match "^([^=]+)=([^=]+)$"
     if not name then refuse("expected name=value, got '", pair, "'") end

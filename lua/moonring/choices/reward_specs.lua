@@ -34,7 +34,6 @@ local function names_of(known, without)
   for name in pairs(known) do
     if name ~= without then names[#names + 1] = name end
   end
-  table.sort(names)
   return names
 end
 
@@ -148,7 +147,6 @@ local function kind_of(where, map)
       unknown_kind(where, tostring(key))
     end
   end
-  table.sort(kinds)
   if #kinds > 1 then
     refuse(where, "expected one reward, got ", table.concat(kinds, " and "),
       ": each is an item of the list")

@@ -108,7 +108,6 @@ function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do key_values.add(row) end
   local found, names, checked = given.read(path, words), {}, {}
   for name in pairs(found.values) do names[#names + 1] = name end
-  table.sort(names)
   for name, row in pairs(key_values.rows()) do checked[name] = row[3] end
   check_values(found, checked)
   key_pairs.merge(checked)

@@ -57,7 +57,6 @@ local function optimizer_options(c)
   for name, value in pairs(c.optim_args) do
     pairs_of[#pairs_of + 1] = ("%s=%s"):format(name, tostring(value))
   end
-  table.sort(pairs_of)
   c.optim_args = table.concat(pairs_of, ", ")
 end
 

@@ -14,6 +14,5 @@ end
 return function(given)
   local words = {}
   for name, value in pairs(given) do words[#words + 1] = name .. "=" .. text_of(value) end
-  table.sort(words)
   return config.load(nil, words)
 end

@@ -31,7 +31,6 @@ local function refuse(key, name, path, info)
   end
   local known = {}
   for each in pairs(info) do known[#known + 1] = each end
-  table.sort(known)
   errors.raise("NOT_FOUND", key, ": ", path, ": no data set '", name, "'",
     system.did_you_mean(name, known), "; there are ", known[1] and table.concat(known, ", ")
     or "none")

@@ -125,7 +125,6 @@ local function tokenized(c, tokenizer, own)
     local name = split:match "^validation_(.+)$"
     if name then each[#each + 1] = { name = name, dataset = dataset } end
   end
-  table.sort(each, function(a, b) return a.name < b.name end)
   if c.streaming then splits.train = tokenized_stream(c, tokenizer, own and own.rows) end
   return splits.train, splits.validation, not splits.validation and each[1] and each or nil
 end

@@ -77,7 +77,6 @@ end
 local function refuse(key, name, path, rows, c, expected)
   local names = {}
   for column in pairs(column_guess.kinds(rows)) do names[#names + 1] = column end
-  table.sort(names)
   errors.fail(key, ": ", name, ": no dataset_info.json describes it, and its columns (",
     names[1] and table.concat(names, ", ") or "none", ") do not show how stage ", c.stage,
     " reads it; expected ", expected, "; else ", example(path, rows, stages.of(c).reads))

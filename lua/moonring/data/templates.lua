@@ -14,7 +14,6 @@ local function fail(...) errors.fail("template: ", ...) end
 local function keys(t)
   local names = {}
   for name in pairs(t) do names[#names + 1] = name end
-  table.sort(names)
   return names
 end
 

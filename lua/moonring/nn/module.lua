@@ -63,28 +63,21 @@ end
 local function is_weight(value) return getmetatable(value) == Weight end
 local function is_module(value) return getmetatable(value) == Module end
 
--- The names of a module's fields, in an order that is the same on every rank: numbers first.
-local function sorted_keys(of)
-  local keys = {}
-  for key in pairs(of) do
-    if type(key) == "string" or type(key) == "number" then keys[#keys + 1] = key end
-  end
-  table.sort(keys, function(a, b)
-    if type(a) == type(b) then return a < b end
-    return type(a) == "number"
-  end)
-  return keys
+-- The name of a module's field in paths: items of a list count from 0. Nil for a key that is
+-- neither a string nor a number.
+local function name_of(key)
+  if type(key) == "number" then return tostring(key - 1) end
+  return type(key) == "string" and key or nil
 end
 
 -- Calls visit(path, weight) for each weight, recursively.
 local function walk(of, prefix, visit)
-  for _, key in ipairs(sorted_keys(of)) do
-    local value = rawget(of, key)
-    local name = type(key) == "number" and tostring(key - 1) or key
-    local path = prefix == "" and name or prefix .. "." .. name
-    if is_weight(value) then
+  for key, value in pairs(of) do
+    local name = name_of(key)
+    local path = prefix == "" and name or name and prefix .. "." .. name
+    if path and is_weight(value) then
       visit(path, value)
-    elseif is_module(value) or (type(value) == "table" and is_module(value[1])) then
+    elseif path and is_module(value) or (type(value) == "table" and is_module(value[1])) then
       walk(value, path, visit)
     end
   end
@@ -173,15 +166,14 @@ end
 -- Draws the tree of modules as lines of text.
 local function draw(of, name, indent, lines)
   lines[#lines + 1] = indent .. (name and "(" .. name .. "): " or "") .. (of._kind or "Module")
-  for _, key in ipairs(sorted_keys(of)) do
-    local value = rawget(of, key)
-    local label = type(key) == "number" and tostring(key - 1) or key
-    if is_weight(value) then
+  for key, value in pairs(of) do
+    local label = name_of(key)
+    if label and is_weight(value) then
       local shape = table.concat(value.parameter:shape(), ", ")
       lines[#lines + 1] = ("%s  %s [%s] %s"):format(indent, label, shape, value.parameter:dtype())
-    elseif is_module(value) then
+    elseif label and is_module(value) then
       draw(value, label, indent .. "  ", lines)
-    elseif type(value) == "table" and is_module(value[1]) then
+    elseif label and type(value) == "table" and is_module(value[1]) then
       for i, each in ipairs(value) do
         draw(each, ("%s.%d"):format(label, i - 1), indent .. "  ", lines)
       end

@@ -39,7 +39,6 @@ function run_settings.of(text, where)
   for name in pairs(values) do
     if not known[name] then others[#others + 1] = tostring(name) end
   end
-  table.sort(others)
   for _, name in ipairs(others) do
     list[#list + 1] = { key = name, value = key_values.show(values[name]), changed = true,
       section = "Others" }

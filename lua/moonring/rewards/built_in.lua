@@ -62,7 +62,6 @@ local function column_of(scorer, batch, i, name)
   if not list then
     local names = {}
     for known in pairs(batch.columns or {}) do names[#names + 1] = known end
-    table.sort(names)
     row_words.fail(scorer, batch, 0, "the data has no column '", name, "'",
       system.did_you_mean(name, names), "; it has ", #names > 0 and table.concat(names, ", ")
       or "none besides the prompt")

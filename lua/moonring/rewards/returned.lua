@@ -72,21 +72,17 @@ function returned.functions(path, value)
   if type(value.each) == "function" or type(value.batch) == "function" then
     value = { value }
   end
-  local list, names = {}, {}
+  local list = {}
   for i, entry in ipairs(value) do
     list[i] = function_of(path, #value == 1 and stem or stem .. "_" .. i, entry)
   end
   for name in pairs(value) do
     if type(name) == "string" then
-      names[#names + 1] = name
+      list[#list + 1] = function_of(path, name, value[name])
     elseif type(name) ~= "number" or not list[name] then
       fail(path, ": expected functions in a list without holes, or by name, got the key ",
         shown(name))
     end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    list[#list + 1] = function_of(path, name, value[name])
   end
   return list
 end

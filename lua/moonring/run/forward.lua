@@ -51,14 +51,11 @@ function forward.hidden(engine, batch, noise)
 end
 
 -- Lists the tensors that an objective's function `values` returned: one tensor, or those of a
--- table, sorted by name so that the order is the same on every rank. Errors: INVALID_ARGUMENT for
--- anything else.
+-- table in the order of their names. Errors: INVALID_ARGUMENT for anything else.
 local function tensors_of(values)
   if type(values) == "userdata" then return { values } end
-  local names, list = {}, {}
-  for name in pairs(type(values) == "table" and values or {}) do names[#names + 1] = name end
-  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
-  for i, name in ipairs(names) do list[i] = values[name] end
+  local list = {}
+  for _, value in pairs(type(values) == "table" and values or {}) do list[#list + 1] = value end
   for _, each in ipairs(list) do
     if type(each) ~= "userdata" then list = {} end
   end

@@ -80,7 +80,6 @@ local function difference(was, now)
       words[#words + 1] = ("%s was %s, is %s"):format(name, tostring(was[name]), tostring(value))
     end
   end
-  table.sort(words)
   return table.concat(words, "; ")
 end
 

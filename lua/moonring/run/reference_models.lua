@@ -24,17 +24,6 @@ local reference_models = {}
 ---@field datasets table<string, moonring.Dataset | moonring.Stream>
 ---@field progress? moonring.Progress
 
--- The names of the data sets, in an order that is the same on every rank: train is first.
-local function sorted(datasets)
-  local names = {}
-  for name in pairs(datasets) do names[#names + 1] = name end
-  table.sort(names, function(a, b)
-    if a == "train" or b == "train" then return a == "train" and b ~= "train" end
-    return a < b
-  end)
-  return names
-end
-
 -- The settings on which stored log-probs depend.
 local function key_of(c, dataset, digest)
   local key = { data = dataset:digest(), template = configured_template.name(c),
@@ -77,7 +66,7 @@ function reference_models.open(c, parts)
     return found
   end
   local digest = model:digest()
-  for _, name in ipairs(sorted(parts.datasets)) do
+  for name in pairs(parts.datasets) do
     found[name] = kept(c, parts, name, model, digest)
   end
   if c.ref_model then model:close() end -- the log-probs are stored: the model is not needed

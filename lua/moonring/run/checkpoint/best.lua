@@ -44,7 +44,6 @@ function Best:judge(evaluation, step, folder)
   if value == nil then
     local names = {}
     for name in pairs(evaluation) do names[#names + 1] = name end
-    table.sort(names)
     errors.fail("metric_for_best_model: no evaluation gives ", self.wanted, "; there are ",
       table.concat(names, ", "))
   end

@@ -76,8 +76,6 @@ function resume_changes.between(saved, c)
       list[#list + 1] = ("%s was %s, is %s"):format(name, show(before), show(after))
     end
   end
-  table.sort(may)
-  table.sort(may_not)
   return may, may_not
 end
 
