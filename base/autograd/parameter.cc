@@ -93,7 +93,7 @@ at::Tensor& Parameter::GradientOrZeros() {
 }
 
 at::Tensor Parameter::GradientToAddTo() const {
-  const bool fits = trainable_ && sink_ == nullptr && gradient_.defined() &&
+  const bool fits = trainable_ && !is_summed_ && sink_ == nullptr && gradient_.defined() &&
                     gradient_.sizes() == shape() && gradient_.device() == device() &&
                     gradient_.scalar_type() == gradient_dtype();
   return fits ? gradient_ : at::Tensor();
@@ -104,8 +104,13 @@ at::Tensor Parameter::WholeGradient() {
   return sink_ != nullptr ? sink_->Whole() : GradientOrZeros();
 }
 
-void Parameter::CheckGradient(const at::Tensor& gradient) const {
+void Parameter::CheckAdds() const {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
+  TORCH_CHECK_VALUE(!is_summed_, name_, ": ", kAlreadySummed);
+}
+
+void Parameter::CheckGradient(const at::Tensor& gradient) const {
+  CheckAdds();
   const at::IntArrayRef wanted =
       weight_.defined() ? weight_.sizes() : shape();  // after KeepRows: the kept rows
   TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(),
@@ -142,7 +147,8 @@ void Parameter::TakeGradient(at::Tensor gradient) {
     return;
   }
   if (!gradient.defined()) return;
-  const bool keep = !gradient_.defined() && trainable_ && gradient.sizes() == weight().sizes() &&
+  const bool keep = !gradient_.defined() && trainable_ && !is_summed_ &&
+                    gradient.sizes() == weight().sizes() &&
                     gradient.scalar_type() == gradient_dtype() && gradient.is_contiguous() &&
                     gradient.storage().nbytes() == gradient.nbytes();
   if (keep) {
@@ -154,7 +160,7 @@ void Parameter::TakeGradient(at::Tensor gradient) {
 }
 
 void Parameter::AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD) {
-  TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
+  CheckAdds();
   const at::IntArrayRef wanted = sink_ == nullptr ? weight().sizes() : shape();
   TORCH_CHECK(rows_RD.dim() >= 1 && rows_RD.dim() == static_cast<int64_t>(wanted.size()) &&
                   rows_RD.sizes().slice(1) == wanted.slice(1),

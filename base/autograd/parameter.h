@@ -26,6 +26,12 @@
 
 namespace moonring::base {
 
+// The message for adding to a gradient that is summed over the ranks already.
+inline constexpr char kAlreadySummed[] =
+    "a backward after sum_gradients: its gradient is the sum over the ranks already, and the next "
+    "sum would count that once per rank; expected clear_gradients() in between (of the states, "
+    "where there are any)";
+
 class Parameter {
  public:
   // `name` is the published name (on Hugging Face).
@@ -105,7 +111,17 @@ class Parameter {
   // Returns the whole gradient, wherever it is stored; zeros if there is none. May be a collective
   // of several ranks, like LeaseWhole.
   at::Tensor WholeGradient();
-  void ClearGradient() { gradient_.reset(); }
+  void ClearGradient() {
+    gradient_.reset();
+    is_summed_ = false;
+  }
+
+  // Whether the gradient is summed over the ranks already (trainer/sharding/gradients.h). Then
+  // adding to it throws until the next ClearGradient.
+  bool is_summed() const { return is_summed_; }
+  void set_summed(bool summed) { is_summed_ = summed; }
+  // Whether MoveGradient has moved the gradient.
+  bool gradient_away() const { return sink_ != nullptr; }
 
   // fp64 for an fp64 weight, else fp32.
   at::ScalarType gradient_dtype() const {
@@ -119,6 +135,7 @@ class Parameter {
   void MoveGradient(std::shared_ptr<GradientSink> sink);
 
  private:
+  void CheckAdds() const;  // throws if no gradient may be added now
   void CheckGradient(const at::Tensor& gradient) const;
 
   std::string name_;
@@ -130,6 +147,7 @@ class Parameter {
   int64_t begin_ = 0;
   at::TensorOptions options_;
   bool trainable_;
+  bool is_summed_ = false;
   std::shared_ptr<RowsOfAll> rows_of_all_;  // null: KeepRows was not called
   std::shared_ptr<WeightHome> home_;        // null: the weight is stored here
   std::shared_ptr<GradientSink> sink_;      // null: the gradient is stored here

@@ -36,7 +36,8 @@ Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_
   Step step{.batch = taken.batch,
             .examples = taken.examples,
             .families = taken.families,
-            .share_prefixes = packing.share_prefixes};
+            .share_prefixes = packing.share_prefixes,
+            .dp = packing.dp};
   std::vector<int64_t> mismatched;  // of all examples, or empty
   for (const std::shared_ptr<const Example>& example : taken.examples) {
     step.lengths.push_back(example->trained_tokens());

@@ -29,6 +29,7 @@ struct Step {
   double squares = 0;             // sum of T^2 over the trained documents of T tokens
   std::vector<int64_t> families;  // family of each example, or empty (step_examples.h)
   bool share_prefixes = false;
+  int64_t dp = 1;  // number of dp ranks over which the step is divided
 };
 
 Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_rank);

@@ -68,7 +68,7 @@ Tensors GradientsOf(const char* name, const Tensors& outputs, const Tensors& giv
 }
 
 int CallWithMode(lua_State* L, bool records) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  CheckType(L, 1, LUA_TFUNCTION);
   const at::AutoGradMode mode(records);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);

@@ -23,7 +23,7 @@ constexpr char kSaved[] = "_saved";  // the field of ctx with the saved tensors
 
 // The Lua method ctx:save(...): stores tensors for the backward.
 int Save(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
+  CheckType(L, 1, LUA_TTABLE);
   const int count = lua_gettop(L) - 1;
   lua_createtable(L, count, 0);
   for (int i = 1; i <= count; ++i) {
@@ -36,7 +36,7 @@ int Save(lua_State* L) {
 }
 
 int Saved(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
+  CheckType(L, 1, LUA_TTABLE);
   lua_getfield(L, 1, kSaved);
   if (lua_isnil(L, -1)) return 0;
   const int count = static_cast<int>(lua_objlen(L, 2));
@@ -147,7 +147,7 @@ int CallFunction(lua_State* L) {
 }  // namespace
 
 int MakeFunction(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
+  CheckType(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   const std::pair<const char*, int> wanted[] = {
       {"forward", LUA_TFUNCTION}, {"backward", LUA_TFUNCTION}, {"name", LUA_TSTRING}};

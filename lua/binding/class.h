@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/stack.h"
+#include "lua/binding/value_error.h"
 
 namespace moonring::lua {
 
@@ -49,7 +50,7 @@ class Class {
     lua_pushcfunction(L, &ToString);
     lua_setfield(L, -2, "__tostring");
     for (const auto& [method, bound] : methods) {
-      NameFunction(L, bound.function, absl::StrCat(name, ":", method).c_str());
+      NameFunction(L, bound.function, MethodName(name, method).c_str());
       lua_pushcfunction(L, bound.function);
       // The function ToString also handles closed handles, so it replaces the bound __tostring.
       if (std::strcmp(method, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);
@@ -100,9 +101,8 @@ class Class {
   // that runs meanwhile may close the handle.
   static Handle Read(lua_State* L, int index) {
     Handle* handle = Test(L, index);
-    if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
-    if (*handle == nullptr)
-      luaL_argerror(L, index, absl::StrCat("this ", Name(L), " is closed").c_str());
+    if (handle == nullptr) RefuseValue(L, index, Name(L));
+    if (*handle == nullptr) throw ValueError(index, absl::StrCat("this ", Name(L), " is closed"));
     return *handle;
   }
 
@@ -114,6 +114,17 @@ class Class {
   static void PushMetatable(lua_State* L) {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
+  }
+  // A method's name in messages: "Mesh:rank", and "operator + of Tensor" for __add.
+  static std::string MethodName(const char* name, const char* method) {
+    static constexpr std::pair<const char*, const char*> kOperators[] = {
+        {"__add", "+"}, {"__sub", "-"}, {"__mul", "*"},  {"__div", "/"}, {"__pow", "^"},
+        {"__mod", "%"}, {"__unm", "-"}, {"__len", "#"},  {"__eq", "=="}, {"__lt", "<"},
+        {"__le", "<="}};
+    for (const auto& [event, symbol] : kOperators) {
+      if (std::strcmp(method, event) == 0) return absl::StrCat("operator ", symbol, " of ", name);
+    }
+    return absl::StrCat(name, ":", method);
   }
   // Sets __index to a separate table of methods. If __index were the metatable itself, a script
   // could reach the metatable as x.__index and add a finalizer that never returns.
@@ -154,7 +165,7 @@ class Class {
   static int Close(lua_State* L) {
     if (HasMoreArguments(L, 1)) RefuseArguments(L, 1);
     Handle* handle = Test(L, 1);
-    if (handle == nullptr) luaL_typerror(L, 1, Name(L).c_str());
+    if (handle == nullptr) RefuseValue(L, 1, Name(L));
     handle->reset();
     return 0;
   }

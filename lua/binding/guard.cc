@@ -4,6 +4,9 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
+
+#include <c10/util/Exception.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -14,6 +17,7 @@
 #include "base/status/torch_status.h"
 #include "lua/binding/error_value.h"
 #include "lua/binding/native_stack.h"
+#include "lua/binding/value_error.h"
 
 namespace moonring::lua {
 namespace {
@@ -63,13 +67,45 @@ RunningCall Running(lua_State* L) {
                    call.arguments, call.arguments == 1 ? " argument" : " arguments")));
 }
 
+// The message for a wrong value: which argument it is, and what is wrong. `given`: how many
+// arguments the function got, with a method's object. A value that the function made itself, such
+// as a callback's result, is none of them.
+std::string WordsOfWrongValue(lua_State* L, lua_CFunction function, int given,
+                              const ValueError& error) {
+  const bool is_method = absl::StrContains(absl::StripSuffix(NameOf(L, function), ": "), ":");
+  const int index = error.index();
+  if (index < 1 || (index > given && !error.absent())) return error.what();
+  if (is_method && index == 1) {
+    return absl::StrCat("the object before the colon: ", error.what(),
+                        " (methods are called as x:f(), not x.f())");
+  }
+  return absl::StrCat("argument ", index - is_method, ": ", error.what());
+}
+
+// The status of an exception. LibTorch reports wrong shapes and the like by a plain c10::Error,
+// which StatusOfException cannot tell from other failures. Here the caller is a script, so it is
+// the script's argument that is wrong, unless LibTorch says that it is its own fault or a device's.
+absl::Status StatusForScript(const std::exception& exception) {
+  absl::Status status = base::StatusOfException(exception);
+  const bool plain = status.code() == absl::StatusCode::kInternal &&
+                     typeid(exception) == typeid(c10::Error);
+  if (!plain) return status;
+  for (const absl::string_view words : {"INTERNAL ASSERT", "CUDA", "cuda", "CUBLAS", "CUDNN"}) {
+    if (absl::StrContains(status.message(), words)) return status;
+  }
+  return absl::InvalidArgumentError(status.message());
+}
+
 int Guarded(lua_State* L, lua_CFunction function) {
   absl::Status status;
+  const int given = lua_gettop(L);
   try {
     if (!NativeStackIsShort()) return function(L);
     status = absl::ResourceExhaustedError("stack overflow: Lua and C call each other too deep");
+  } catch (const ValueError& error) {
+    status = absl::InvalidArgumentError(WordsOfWrongValue(L, function, given, error));
   } catch (const std::exception& exception) {
-    status = base::StatusOfException(exception);
+    status = StatusForScript(exception);
     if (status.message() == base::kOutOfMemory)
       status = base::OutOfMemoryStatus(base::OutOfMemory("data and libraries", 0));
   }

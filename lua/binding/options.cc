@@ -15,7 +15,7 @@ Options::Options(lua_State* L, int index) : L_(L), index_(index) {
   if (lua_isnoneornil(L, index)) {
     index_ = 0;
   } else {
-    luaL_checktype(L, index, LUA_TTABLE);
+    if (!lua_istable(L, index)) RefuseValue(L, index, "table");
   }
 }
 
@@ -26,6 +26,11 @@ bool Options::PushField(const char* key) {
   if (!lua_isnil(L_, -1)) return true;
   lua_pop(L_, 1);
   return false;
+}
+
+void Options::Refuse(const char* key, const ValueError& error) {
+  throw base::StatusError(
+      absl::InvalidArgumentError(absl::StrCat("option '", key, "': ", error.what())));
 }
 
 void Options::CheckType(const char* key, int wanted) {

@@ -11,8 +11,7 @@
 //   }>
 //
 // Errors are Status exceptions (INVALID_ARGUMENT) that contain the key, the value's type and the
-// expected type. Only for an element of a wrong type inside a list, Value<T>::Read raises its own
-// error. If Value<T> has a kLuaType, only values of that Lua type are accepted.
+// expected type. If Value<T> has a kLuaType, only values of that Lua type are accepted.
 
 #include <limits>
 #include <map>
@@ -26,6 +25,7 @@
 
 #include "lua/binding/class.h"
 #include "lua/binding/stack.h"
+#include "lua/binding/value_error.h"
 
 namespace moonring::lua {
 
@@ -44,9 +44,13 @@ class Options {
     if constexpr (IsHandle<T>::value)
       CheckHandle(key, Class<typename IsHandle<T>::Object>::IsOpen(L_, lua_gettop(L_)),
                   Class<typename IsHandle<T>::Object>::Name(L_));
-    std::optional<T> value = Value<T>::Read(L_, lua_gettop(L_));
-    lua_pop(L_, 1);
-    return value;
+    try {
+      std::optional<T> value = Value<T>::Read(L_, lua_gettop(L_));
+      lua_pop(L_, 1);
+      return value;
+    } catch (const ValueError& error) {
+      Refuse(key, error);
+    }
   }
   template <typename T>
   T Get(const char* key, T absent) {
@@ -87,6 +91,7 @@ class Options {
     return LUA_TNONE;
   }
   bool PushField(const char* key);  // if absent, pushes nothing and returns false
+  [[noreturn]] static void Refuse(const char* key, const ValueError& error);
   // The following functions check the value on top of the stack.
   void CheckType(const char* key, int wanted);
   void CheckInteger(const char* key, double least, double most);

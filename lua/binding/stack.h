@@ -3,8 +3,8 @@
 
 // Typed values between Lua's stack and C++.
 //
-//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error with the expected and
-//                              the actual type
+//   Value<T>::Read(L, index)   the argument at `index` as a T, or a ValueError with the expected
+//                              and the actual type
 //   Value<T>::Push(L, value)   pushes it; returns how many values it pushed
 //
 // This file covers scalars, strings, std::optional, std::vector (a Lua list) and std::tuple
@@ -30,8 +30,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/status/torch_status.h"
 #include "lua/binding/guard.h"
+#include "lua/binding/value_error.h"
 
 namespace moonring::lua {
 
@@ -49,11 +51,11 @@ class Class;  // class.h: a native class; as a parameter T& it is the object beh
 template <typename T>
 struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
   static T Read(lua_State* L, int index) {
-    const double number = luaL_checknumber(L, index);
-    if (!IsWhole(number)) luaL_argerror(L, index, "integer expected");
+    const double number = lua_tonumber(L, index);
+    if (!lua_isnumber(L, index) || !IsWhole(number)) RefuseValue(L, index, "integer");
     if (number < static_cast<double>(std::numeric_limits<T>::min()) ||
         number > static_cast<double>(std::numeric_limits<T>::max())) {
-      luaL_argerror(L, index, "integer out of range");
+      RefuseValue(L, index, "integer in range");
     }
     return static_cast<T>(number);
   }
@@ -64,14 +66,17 @@ struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, boo
 
 template <>
 struct Value<double> {
-  static double Read(lua_State* L, int index) { return luaL_checknumber(L, index); }
+  static double Read(lua_State* L, int index) {
+    if (!lua_isnumber(L, index)) RefuseValue(L, index, "number");
+    return lua_tonumber(L, index);
+  }
   static int Push(lua_State* L, double value) { return lua_pushnumber(L, value), 1; }
 };
 
 template <>
 struct Value<bool> {
   static bool Read(lua_State* L, int index) {
-    luaL_checktype(L, index, LUA_TBOOLEAN);
+    CheckType(L, index, LUA_TBOOLEAN);
     return lua_toboolean(L, index) != 0;
   }
   static int Push(lua_State* L, bool value) { return lua_pushboolean(L, value), 1; }
@@ -80,7 +85,7 @@ struct Value<bool> {
 template <>
 struct Value<std::string> {
   static std::string Read(lua_State* L, int index) {
-    luaL_checktype(L, index, LUA_TSTRING);
+    CheckType(L, index, LUA_TSTRING);
     size_t length = 0;
     const char* text = lua_tolstring(L, index, &length);
     return std::string(text, length);
@@ -102,18 +107,34 @@ struct Value<std::optional<T>> {
   }
 };
 
+namespace internal {
+
+// Calls `read`, which appends the elements of a list to `values`. An error about an element says
+// which one it is.
+template <typename Values, typename Read>
+void InElement(int index, const Values& values, const Read& read) {
+  try {
+    read();
+  } catch (const ValueError& error) {
+    throw ValueError(index, absl::StrCat("element ", values.size() + 1, ": ", error.what()));
+  }
+}
+
+}  // namespace internal
+
 template <typename T>
 struct Value<std::vector<T>> {
   static std::vector<T> Read(lua_State* L, int index) {
-    luaL_checktype(L, index, LUA_TTABLE);
+    const size_t size = ListSize(L, index);
     std::vector<T> values;
-    const size_t size = lua_objlen(L, index);
     values.reserve(size);
-    for (size_t i = 1; i <= size; ++i) {
-      lua_rawgeti(L, index, static_cast<int>(i));
-      values.push_back(Value<T>::Read(L, lua_gettop(L)));
-      lua_pop(L, 1);
-    }
+    internal::InElement(index, values, [&] {
+      for (size_t i = 1; i <= size; ++i) {
+        lua_rawgeti(L, index, static_cast<int>(i));
+        values.push_back(Value<T>::Read(L, lua_gettop(L)));
+        lua_pop(L, 1);
+      }
+    });
     return values;
   }
   static int Push(lua_State* L, const std::vector<T>& values) {
@@ -130,7 +151,7 @@ struct Value<std::vector<T>> {
 template <typename T>
 struct Value<std::map<std::string, T>> {
   static std::map<std::string, T> Read(lua_State* L, int index) {
-    luaL_checktype(L, index, LUA_TTABLE);
+    CheckType(L, index, LUA_TTABLE);
     std::map<std::string, T> values;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
       values.emplace(Value<std::string>::Read(L, lua_gettop(L) - 1),

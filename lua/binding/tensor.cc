@@ -131,7 +131,7 @@ void OpenTensorBook(lua_State* L) {
 }
 
 int Scope(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  CheckType(L, 1, LUA_TFUNCTION);
   OpenScope scope(Book(L));
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   for (int i = 1; i <= lua_gettop(L); ++i) {
@@ -176,7 +176,7 @@ void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation) {
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
   const std::shared_ptr<TensorHandle> handle = Class<TensorHandle>::Read(L, index);
   if (!handle->tensor.defined())
-    luaL_argerror(L, index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
+    throw ValueError(index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
   return handle->tensor;
 }
 

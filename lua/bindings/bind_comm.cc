@@ -30,6 +30,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
+#include "lua/bindings/gradient_book.h"
 #include "lua/bindings/script_call.h"
 #include "lua/host/prompt.h"
 #include "lua/vm/vm.h"
@@ -91,6 +92,7 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
     PromptRanks* const ranks = prompt == nullptr ? nullptr : prompt->ranks.get();
     world = base::ValueOrThrow(ranks == nullptr ? comm::World::Connect(*rendezvous)
                                                 : ranks->Connect(*rendezvous));
+    NoteRanks(L, world->size());
     HostOf(L).closers.push_back([world, prompt](const ScriptError& error) {
       if (prompt != nullptr && prompt->ranks != nullptr) prompt->ranks->Forget(world);
       if (!error.message.empty()) world->Abort(error.message);
@@ -289,13 +291,16 @@ at::Tensor UseOf(std::shared_ptr<base::Parameter> parameter, std::optional<std::
 }
 
 // Creates a parameter with a copy of `values`.
-std::shared_ptr<base::Parameter> MakeParameter(std::string name, at::Tensor values,
+std::shared_ptr<base::Parameter> MakeParameter(lua_State* L, std::string name, at::Tensor values,
                                                Options options) {
   const bool trainable = options.Get<bool>("trainable", true);
   options.Finish();
   TORCH_CHECK_VALUE(values.is_floating_point(), "parameter '", name,
                     "': expected floating-point numbers, got ", NameOfDtype(values.scalar_type()));
-  return std::make_shared<base::Parameter>(std::move(name), values.detach().clone(), trainable);
+  auto parameter =
+      std::make_shared<base::Parameter>(std::move(name), values.detach().clone(), trainable);
+  NoteParameter(L, parameter);
+  return parameter;
 }
 
 }  // namespace
@@ -416,6 +421,14 @@ void OpenComm(lua_State* L) {
                                       more.parameters.end());
              return std::make_shared<ParameterList>(std::move(joined));
            }>},
+          {"without_gradient", Bind<[](ParameterList& list) {
+             std::vector<std::string> names;
+             for (const auto& parameter : list.parameters) {
+               if (parameter->trainable() && !parameter->gradient().defined())
+                 names.push_back(parameter->name());
+             }
+             return names;
+           }>},
           {"clear_gradients", Bind<[](ParameterList& list) {
              for (const auto& parameter : list.parameters) parameter->ClearGradient();
            }>},
@@ -433,6 +446,9 @@ void OpenComm(lua_State* L) {
                  {"mesh", Bind<&MakeMesh>},
                  {"sequence", Bind<&MakeSequence>},
                  {"parameter", Bind<&MakeParameter>},
+                 {"unlisted", Bind<[](lua_State* state, ParameterList& list) {
+                    return UnlistedParameters(state, list.parameters);
+                  }>},
                  {"parameters", Bind<[](std::vector<std::shared_ptr<base::Parameter>> list) {
                     return std::make_shared<ParameterList>(ParameterList{std::move(list)});
                   }>},

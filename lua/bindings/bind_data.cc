@@ -483,6 +483,7 @@ void OpenData(lua_State* L) {
           {"squares", Bind<[](data::Step& step) { return step.squares; }>},
           {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
           {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
+          {"dp_size", Bind<[](data::Step& step) { return step.dp; }>},
           {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) {
              return Handles(step, step->micro_batches);
            }>},

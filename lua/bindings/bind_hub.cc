@@ -62,7 +62,7 @@ std::shared_ptr<Repository> OpenRepository(Options options) {
 
 // Checks that the argument at `index` is a function or absent.
 void CheckCallback(lua_State* L, int index) {
-  if (!lua_isnoneornil(L, index)) luaL_checktype(L, index, LUA_TFUNCTION);
+  if (!lua_isnoneornil(L, index)) CheckType(L, index, LUA_TFUNCTION);
 }
 
 // Calls the function at `index`, if there is one, with the given numbers or text.

@@ -498,7 +498,7 @@ int Generate(lua_State* L) {
   options.Finish();
   std::function<bool(int64_t)> on_token;
   if (!lua_isnoneornil(L, 4)) {
-    luaL_checktype(L, 4, LUA_TFUNCTION);
+    CheckType(L, 4, LUA_TFUNCTION);
     on_token = [L](int64_t id) {
       lua_pushvalue(L, 4);
       lua_pushnumber(L, static_cast<double>(id));

@@ -53,7 +53,7 @@ int NoteFramesOfLine(lua_State* L) {
 // The Lua function evaluate(fn, ...): returns true and the results of fn; or false, the message and
 // the call stack.
 int Evaluate(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  CheckType(L, 1, LUA_TFUNCTION);
   std::string frames;
   ErrorValue error;
   lua_pushlightuserdata(L, &frames);
@@ -112,7 +112,7 @@ int AskForOffers(lua_State* L) {
 // it.
 int ReadLine(lua_State* L) {
   const std::string text = Value<std::string>::Read(L, 1);
-  luaL_checktype(L, 2, LUA_TFUNCTION);
+  CheckType(L, 2, LUA_TFUNCTION);
   const LineReader& read = PromptOf(L).read_line;
   if (!read) throw base::StatusError(absl::FailedPreconditionError("lines come from no terminal"));
   lua_settop(L, 2);
@@ -141,7 +141,7 @@ void PushClasses(lua_State* L) {
 // The Lua function class_of(value): returns the class name of a native object; "" for another
 // value.
 int ClassOf(lua_State* L) {
-  luaL_checkany(L, 1);
+  if (lua_isnone(L, 1)) RefuseValue(L, 1, "value");
   if (lua_type(L, 1) != LUA_TUSERDATA || lua_getmetatable(L, 1) == 0) {
     lua_pushliteral(L, "");
     return 1;
@@ -174,7 +174,7 @@ Pushed Methods(lua_State* L, std::string name) {
 // The Lua function place(fn): returns where a Lua function is defined, "=moonring/run/batch" and
 // the line; "" for a native function.
 int PlaceOf(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  CheckType(L, 1, LUA_TFUNCTION);
   lua_Debug about;
   lua_settop(L, 1);
   lua_getinfo(L, ">S", &about);

@@ -85,8 +85,7 @@ int CallIsolatedState(lua_State* L) {
   const auto function = Value<std::string>::Read(L, 3);
   std::vector<PlainValue> arguments;
   if (!lua_isnoneornil(L, 4)) {
-    luaL_checktype(L, 4, LUA_TTABLE);
-    const int count = static_cast<int>(lua_objlen(L, 4));
+    const int count = static_cast<int>(ListSize(L, 4));
     for (int i = 1; i <= count; ++i) {
       lua_rawgeti(L, 4, i);
       arguments.push_back(ReadPlain(L, lua_gettop(L)));

@@ -1,6 +1,7 @@
 // Lua bindings for steps made from token ids of a script, such as newly generated answers.
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,8 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status/torch_status.h"
+#include "comm/communicator.h"
 #include "comm/mesh.h"
+#include "comm/same_number.h"
 #include "data/example.h"
 #include "data/steps/packer.h"
 #include "data/steps/step.h"
@@ -93,6 +97,45 @@ absl::Status Check(const GivenExample& given, size_t place) {
   return absl::OkStatus();
 }
 
+// FNV-1a over what an example consists of.
+class ExamplesChecksum {
+ public:
+  void Add(const GivenExample& given, int64_t number, int64_t family) {
+    Add({number, family, static_cast<int64_t>(given.documents.size())});
+    for (const data::Document& document : given.documents) {
+      for (const std::vector<int32_t>* numbers :
+           {&document.ids, &document.labels, &document.positions}) {
+        Add({static_cast<int64_t>(numbers->size())});
+        Add(absl::MakeSpan(*numbers));
+      }
+    }
+  }
+  uint32_t value() const { return value_; }
+
+ private:
+  template <typename T>
+  void Add(absl::Span<const T> numbers) {
+    for (const T number : numbers) {
+      for (int shift = 0; shift < 64; shift += 8)
+        value_ = (value_ ^ ((static_cast<uint64_t>(number) >> shift) & 0xff)) * 16777619u;
+    }
+  }
+  void Add(std::initializer_list<int64_t> numbers) { Add(absl::Span<const int64_t>(numbers)); }
+
+  uint32_t value_ = 2166136261u;
+};
+
+// Each dp rank takes its share of the list, so all must pass the same one: otherwise some of their
+// examples would be in no share.
+void CheckSame(comm::Mesh& mesh, size_t examples, uint32_t checksum) {
+  if (base::ValueOrThrow(comm::IsSameNumber(mesh.world(), checksum))) return;
+  base::ThrowIfError(absl::InvalidArgumentError(absl::StrCat(
+      "the ranks passed different examples; rank ", mesh.world().rank(), " passed ", examples,
+      " with the checksum ", absl::Hex(checksum, absl::kZeroPad8), ". With the option mesh every ",
+      "rank passes all examples of the step, in the same order, and each dp rank takes its share; ",
+      "without it each sp group passes its own")));
+}
+
 std::shared_ptr<data::Step> MakeStep(Options options) {
   auto given = options.Require<std::vector<GivenExample>>("examples");
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
@@ -105,16 +148,19 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
   options.Finish();
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: expected at least 1, got ",
                     micro_batch_tokens);
+  ExamplesChecksum checksum;
   for (size_t place = 0; place < given.size(); ++place) {
     base::ThrowIfError(Check(given[place], place));
     taken.families.push_back(given[place].family.value_or(-1 - static_cast<int64_t>(place)));
     taken.batch.examples.push_back(given[place].number.value_or(static_cast<int64_t>(place)));
+    checksum.Add(given[place], taken.batch.examples.back(), taken.families.back());
     data::Example example{.documents = std::move(given[place].documents)};
     // If there are more than two documents, each token's identity (which selects its random noise)
     // is its position in the example.
     if (example.documents.size() > 2) example.padding = data::RowPadding();
     taken.examples.push_back(std::make_shared<const data::Example>(std::move(example)));
   }
+  if (mesh.has_value()) CheckSame(**mesh, given.size(), checksum.value());
   return std::make_shared<data::Step>(
       data::MakeStep(taken,
                      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,

@@ -217,8 +217,10 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
 // from 1; nil if there is none. Takes linear time.
 int FindText(lua_State* L) {
   size_t size = 0, sought_size = 0;
-  const char* const text = luaL_checklstring(L, 1, &size);
-  const char* const sought = luaL_checklstring(L, 2, &sought_size);
+  CheckType(L, 1, LUA_TSTRING);
+  CheckType(L, 2, LUA_TSTRING);
+  const char* const text = lua_tolstring(L, 1, &size);
+  const char* const sought = lua_tolstring(L, 2, &sought_size);
   const int64_t from = Value<int64_t>::Read(L, 3) - 1;
   const void* const found = from < 0 || from > static_cast<int64_t>(size)
                                 ? nullptr
@@ -311,9 +313,19 @@ void EndAsPreempted(lua_State* L, std::string wish) {
       absl::StrCat("'", wish, "' ends no run; expected SIGTERM, SIGINT or SIGHUP")));
 }
 
+// The Lua function function_place(f): "mine.lua:12", where f is defined; "" for a native function.
+int FunctionPlace(lua_State* L) {
+  CheckType(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_Debug frame;
+  const bool is_lua = lua_getinfo(L, ">S", &frame) != 0 && frame.linedefined >= 0;
+  return Value<std::string>::Push(
+      L, is_lua ? absl::StrCat(frame.short_src, ":", frame.linedefined) : "");
+}
+
 // Passes a table to the application that embeds the runtime; does nothing in a program without one.
 int TellProgress(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
+  CheckType(L, 1, LUA_TTABLE);
   const Host& host = HostOf(L);
   if (!host.progress) return 0;
   lua_settop(L, 1);
@@ -328,7 +340,7 @@ void Say(lua_State* L, std::string stream, std::string line) {
 // Calls a Lua function with the script's error and its code when the script has ended; with nothing
 // if there was no error. Its own errors are ignored: the first one is what the user must see.
 int AtEnd(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  CheckType(L, 1, LUA_TFUNCTION);
   lua_settop(L, 1);
   lua_State* const own = lua_newthread(L);  // L may be a coroutine, which may be gone by then
   const int kept = luaL_ref(L, LUA_REGISTRYINDEX);
@@ -384,6 +396,7 @@ void OpenSystem(lua_State* L) {
           {"outlive_stdout", Bind<&OutliveStdout>},
           {"parent_id", Bind<&ParentId>},
           {"script_place", Bind<&ScriptPlace>},
+          {"function_place", BindRaw<&FunctionPlace, 1>},
           {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
           {"environment", Bind<&EnvironmentVariable>},
           {"world_size", Bind<&WorldSize>},

@@ -25,6 +25,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
+#include "lua/binding/value_error.h"
 #include "lua/bindings/bindings.h"
 #include "lua/operators/tensor_methods.h"
 #include "lua/operators/tensor_text.h"
@@ -64,10 +65,36 @@ at::Tensor Divide(const at::Tensor& a, const at::Tensor& b) { return a / b; }
 at::Tensor Power(const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b); }
 at::Tensor Remainder(const at::Tensor& a, const at::Tensor& b) { return at::remainder(a, b); }
 
-double Item(const at::Tensor& tensor) {
+// Refuses a comparison of two tensors by an operator: Lua makes one boolean of its result.
+template <char kName>
+int RefuseComparison(lua_State*) {
+  constexpr bool kEqual = kName == '=';
+  TORCH_CHECK_VALUE(!kEqual,
+                    "== and ~= compare handles, not values: x:equal(y) is one boolean, x:eq(y) "
+                    "compares elements, rawequal(x, y) compares handles");
+  TORCH_CHECK_VALUE(false,
+                    "Lua's comparison is one boolean: x:lt(y), x:le(y), x:gt(y) and x:ge(y) "
+                    "compare elements");
+}
+
+// Numbers of a tensor are read as doubles. Those of a bool tensor become booleans, because the
+// number 0 is true in Lua.
+void PushNumber(lua_State* L, double number, bool is_bool) {
+  is_bool ? lua_pushboolean(L, number != 0) : lua_pushnumber(L, number);
+}
+
+at::Tensor OnHost(const at::Tensor& tensor, const char* name) {
+  TORCH_CHECK_VALUE(!tensor.is_complex(), name, ": a complex tensor has no number in Lua; ",
+                    "expected x:real() or x:imag()");
+  return tensor.detach().to(at::kCPU, at::kDouble);
+}
+
+int Item(lua_State* L) {
+  const at::Tensor tensor = Value<at::Tensor>::Read(L, 1);
   TORCH_CHECK_VALUE(tensor.numel() == 1, "item: expected a tensor of one element, got shape ",
                     tensor.sizes());
-  return tensor.detach().to(at::kCPU, at::kDouble).item<double>();
+  PushNumber(L, OnHost(tensor, "item").item<double>(), tensor.scalar_type() == at::kBool);
+  return 1;
 }
 
 int Keep(lua_State* L) {
@@ -77,14 +104,14 @@ int Keep(lua_State* L) {
   return 1;
 }
 
-void PushNested(lua_State* L, const at::Tensor& tensor) {
+void PushNested(lua_State* L, const at::Tensor& tensor, bool is_bool) {
   if (tensor.dim() == 0) {
-    lua_pushnumber(L, tensor.item<double>());
+    PushNumber(L, tensor.item<double>(), is_bool);
     return;
   }
   lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
   for (int64_t i = 0; i < tensor.size(0); ++i) {
-    PushNested(L, tensor[i]);
+    PushNested(L, tensor[i], is_bool);
     lua_rawseti(L, -2, static_cast<int>(i + 1));
   }
 }
@@ -103,10 +130,11 @@ int FetchTensors(lua_State* L) {
   int64_t begin = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
+    const bool is_bool = tensor.scalar_type() == at::kBool;
     if (tensor.is_cpu()) {
-      PushNested(L, tensor.to(at::kDouble));
+      PushNested(L, OnHost(tensor, "fetch"), is_bool);
     } else {
-      PushNested(L, here.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+      PushNested(L, here.narrow(0, begin, tensor.numel()).view(tensor.sizes()), is_bool);
       begin += tensor.numel();
     }
     lua_rawseti(L, -2, static_cast<int>(i + 1));
@@ -126,23 +154,29 @@ double NumberAt(lua_State* L, int index) {
 }
 
 void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values,
-                std::vector<int64_t>& shape) {
+                std::vector<int64_t>& shape, bool& only_booleans) {
   if (IsNumber(L, index)) {
+    only_booleans = only_booleans && lua_isboolean(L, index);
     TORCH_CHECK_VALUE(depth == shape.size(), "tensor: rows of different depth");
     values.push_back(NumberAt(L, index));
     return;
   }
-  luaL_checktype(L, index, LUA_TTABLE);
+  if (!lua_istable(L, index)) {
+    throw ValueError(1, absl::StrCat("expected numbers or lists of numbers, got ",
+                                     WordsOfValue(L, index), " among them"));
+  }
   TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims,
                     " deep, or contains itself");
   luaL_checkstack(L, 2, "tensor");
+  if (const std::string fault = ListFault(L, index); !fault.empty()) throw ValueError(1, fault);
   const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
   if (depth == shape.size() && values.empty()) shape.push_back(size);
   TORCH_CHECK_VALUE(depth < shape.size() && shape[depth] == size,
-                    "tensor: rows of different length");
+                    "tensor: rows of different length: one of ", size, " elements beside one of ",
+                    depth < shape.size() ? shape[depth] : 0);
   for (int64_t i = 1; i <= size; ++i) {
     lua_rawgeti(L, index, static_cast<int>(i));
-    ReadNested(L, lua_gettop(L), depth + 1, values, shape);
+    ReadNested(L, lua_gettop(L), depth + 1, values, shape, only_booleans);
     lua_pop(L, 1);
   }
 }
@@ -168,13 +202,15 @@ int MakeTensor(lua_State* L) {
   std::vector<double> values;
   std::vector<int64_t> shape;
   at::TensorOptions options(at::kFloat);
-  bool learns = false;
+  bool learns = false, only_booleans = true;
   if (IsNumber(L, 1)) {
     values.push_back(NumberAt(L, 1));
+    only_booleans = lua_isboolean(L, 1);
   } else {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    ReadNested(L, 1, 0, values, shape);
+    CheckType(L, 1, LUA_TTABLE);
+    ReadNested(L, 1, 0, values, shape, only_booleans);
   }
+  if (only_booleans && !values.empty()) options = options.dtype(at::kBool);
   if (lua_type(L, 2) == LUA_TTABLE) {
     Options given(L, 2);
     for (const char* key : {"dtype", "device"}) {
@@ -255,6 +291,9 @@ void RegisterTensor(lua_State* L) {
           {"__pow", BindRaw<&Binary<&Power>, 2>},
           {"__mod", BindRaw<&Binary<&Remainder>, 2>},
           {"__unm", BindRaw<&Negate, 2>},
+          {"__eq", BindRaw<&RefuseComparison<'='>, 2>},
+          {"__lt", BindRaw<&RefuseComparison<'<'>, 2>},
+          {"__le", BindRaw<&RefuseComparison<'l'>, 2>},
           {"__len", Bind<[](at::Tensor x, std::optional<at::Tensor>) { return Length(x); }>},
           {"__tostring", Bind<[](TensorHandle& handle) {
              return handle.tensor.defined() ? TensorText(handle.tensor)
@@ -263,7 +302,7 @@ void RegisterTensor(lua_State* L) {
           {"close", Bind<[](TensorHandle& handle) { handle.tensor.reset(); }>},
           {"keep", BindRaw<&Keep, 1>},
           {"logsigmoid", Bind<[](at::Tensor x) { return at::log_sigmoid(x); }>},
-          {"item", Bind<[](at::Tensor x) { return Item(x); }>},
+          {"item", BindRaw<&Item, 1>},
           {"to", BindRaw<&To, 3>},
           {"on",
            Bind<[](at::Tensor x, at::Tensor other) { return base::ToDevice(x, other.device()); }>},
@@ -274,7 +313,7 @@ void RegisterTensor(lua_State* L) {
           {"dim", Bind<[](at::Tensor x) { return x.dim(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
           {"tolist", Bind<[](lua_State* state, at::Tensor x) {
-             PushNested(state, x.detach().to(at::kCPU, at::kDouble));
+             PushNested(state, OnHost(x, "tolist"), x.scalar_type() == at::kBool);
              return Pushed{1};
            }>},
           {"requires_grad", Bind<[](at::Tensor x) { return x.requires_grad(); }>},

@@ -31,6 +31,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/custom_rule.h"
+#include "lua/bindings/gradient_book.h"
 #include "lua/bindings/script_call.h"
 #include "lua/vm/vm.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
@@ -402,6 +403,7 @@ void OpenTrainer(lua_State* L) {
       L, "Optimizer",
       {
           {"step", Bind<[](lua_State* state, trainer::Optimizer& optimizer, double lr) {
+             CheckSummed(state, optimizer);
              const CustomRuleScope rule(state, 1);
              optimizer.Step(lr);
            }>},

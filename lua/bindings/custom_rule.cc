@@ -115,7 +115,7 @@ CustomRuleScope::~CustomRuleScope() {
 
 int MakeCustomOptimizer(lua_State* L) {
   const auto list = Class<ParameterList>::Read(L, 1);
-  luaL_checktype(L, 2, LUA_TFUNCTION);
+  CheckType(L, 2, LUA_TFUNCTION);
   Options options(L, 3);
   trainer::RuleOptimizerOptions wanted;
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {

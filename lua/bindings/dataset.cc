@@ -79,7 +79,7 @@ data::TemplateSpec Value<data::TemplateSpec>::Read(lua_State* L, int index) {
 
 std::map<std::string, data::FetchedFiles> Value<std::map<std::string, data::FetchedFiles>>::Read(
     lua_State* L, int index) {
-  luaL_checktype(L, index, LUA_TTABLE);
+  CheckType(L, index, LUA_TTABLE);
   std::map<std::string, data::FetchedFiles> fetched;
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     Options fields(L, lua_gettop(L));

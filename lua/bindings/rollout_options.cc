@@ -26,15 +26,13 @@ model::SamplingOptions SamplingOf(Options& options) {
 }
 
 std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index) {
-  luaL_checktype(L, index, LUA_TTABLE);
+  const int size = static_cast<int>(ListSize(L, index));
   std::vector<model::RolloutPrompt> prompts;
-  const auto size = static_cast<int>(lua_objlen(L, index));
   for (int i = 1; i <= size; ++i) {
     lua_rawgeti(L, index, i);
     if (!lua_istable(L, -1)) {
-      luaL_argerror(L, index,
-                    lua_pushfstring(L, "prompt %d: expected a table of ids and key, got %s", i,
-                                    luaL_typename(L, -1)));
+      throw ValueError(index, absl::StrCat("prompt ", i, ": expected a table of ids and key, got ",
+                                           WordsOfValue(L, -1)));
     }
     Options prompt(L, lua_gettop(L));
     prompts.push_back({prompt.Require<std::vector<int64_t>>("ids"),

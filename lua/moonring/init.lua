@@ -9,8 +9,11 @@ local autograd = require "moonring.base.autograd"
 local creation = require "moonring.base.creation"
 local flags = require "moonring.base.flags"
 local operators = require "moonring.native.operators"
+local script_globals = require "moonring.base.script_globals"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
+
+script_globals.guard(_G)
 
 return api_table.guard {
   version = system.version(),

@@ -10,6 +10,7 @@
 #include <ATen/core/stack.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -269,6 +270,18 @@ std::string WithoutKernels(absl::string_view message) {
   return std::string(message.substr(0, message.find(" This could be because")));
 }
 
+// LibTorch asks its users to report failures of its internal checks. Here they come from arguments
+// that an operator does not check otherwise, so only the check's own words are kept.
+std::string WithoutAssert(absl::string_view message) {
+  constexpr absl::string_view kReport = "please report a bug to PyTorch.";
+  if (!absl::StrContains(message, "INTERNAL ASSERT")) return std::string(message);
+  const size_t report = message.find(kReport);
+  const absl::string_view words =
+      report == absl::string_view::npos ? "" : message.substr(report + kReport.size());
+  return absl::StrCat("a check inside LibTorch failed",
+                      absl::StripAsciiWhitespace(words).empty() ? "" : ":", words);
+}
+
 // Reads the arguments and runs the operator. LibTorch's errors are raised with the operator's name
 // and a description of the arguments.
 torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload,
@@ -287,12 +300,12 @@ torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload
   } catch (const std::exception& exception) {
     status = base::StatusOfException(exception);
   }
-  const bool ours = absl::StrContains(status.message(), "INTERNAL ASSERT");
-  const absl::StatusCode code = status.code() == absl::StatusCode::kInternal && !ours
+  const absl::StatusCode code = status.code() == absl::StatusCode::kInternal
                                     ? absl::StatusCode::kInvalidArgument
                                     : status.code();
+  const std::string message = WithoutAssert(status.message());
   throw base::StatusError(
-      absl::Status(code, absl::StrCat(op.name, ": ", WithoutKernels(status.message()), " (given ",
+      absl::Status(code, absl::StrCat(op.name, ": ", WithoutKernels(message), " (given ",
                                       DescribeGiven(L, given), "; ", SchemaText(overload), ")")));
 }
 

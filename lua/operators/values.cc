@@ -17,6 +17,7 @@
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
+#include "lua/binding/value_error.h"
 
 namespace moonring::lua {
 namespace {
@@ -181,6 +182,7 @@ size_t SizeOfList(lua_State* L, int index, bool holes) {
 Fit FitOfList(lua_State* L, int index, const ArgumentRule& rule) {
   if (lua_type(L, index) != LUA_TTABLE)
     return rule.fixed_size > 0 ? FitOfOne(L, index, rule) : Fit::kNo;
+  if (!rule.optional_elements && !ListFault(L, index).empty()) return Fit::kNo;
   Fit fit = Fit::kExact;
   const size_t size = SizeOfList(L, index, rule.optional_elements);
   if (size > kMostListed) return Fit::kNo;
@@ -379,6 +381,10 @@ std::string DescribeValue(lua_State* L, int index) {
       return absl::StrCat("string '", Word(L, index).substr(0, 40), "'");
     case LUA_TBOOLEAN:
       return lua_toboolean(L, index) != 0 ? "true" : "false";
+    case LUA_TTABLE: {
+      const std::string fault = ListFault(L, index);
+      return fault.empty() ? type : absl::StrCat("table (", fault, ")");
+    }
     default:
       return type;
   }

@@ -331,6 +331,10 @@ function Parameters:size() end
 ---@return moonring.Parameters
 function Parameters:join(more) end
 
+--- Names of the trainable parameters that have no gradient.
+---@return string[]
+function Parameters:without_gradient() end
+
 --- Frees all gradients. Call it after an optimizer's step, before the next backward.
 function Parameters:clear_gradients() end
 
@@ -351,6 +355,12 @@ function Parameters:close() end
 ---@param how? moonring.ParameterOptions
 ---@return moonring.Parameter
 function comm.parameter(name, values, how) end
+
+--- Names of the trainable parameters that comm.parameter made, that have a gradient and are not in
+--- the list.
+---@param list moonring.Parameters
+---@return string[]
+function comm.unlisted(list) end
 
 --- Returns an object that contains a list of parameters.
 ---@param list moonring.Parameter[]

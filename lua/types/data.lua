@@ -488,9 +488,11 @@ function Steps:close() end
 ---   example do. Default: no families
 
 ---@class moonring.StepOptions
----@field examples moonring.GivenExample[] the examples of all dp ranks, the same on each rank
----@field mesh? moonring.Mesh mesh of ranks, over whose dp axis the step is divided; default: this
----   process gets the whole step
+---@field examples moonring.GivenExample[] with `mesh`: all examples of the step, the same list on
+---   each rank; without: those of this sp group
+---@field mesh? moonring.Mesh mesh of ranks, over whose dp axis the examples are divided. The call
+---   is then collective over all ranks. Default: they are not divided, so that each sp group may
+---   pass examples of its own; give those their own `number`, which selects their random noise
 ---@field micro_batch_tokens integer most tokens in a micro-batch; a longer example gets a
 ---   micro-batch of its own
 ---@field epoch? integer from 0; default 0
@@ -505,7 +507,8 @@ function Steps:close() end
 
 --- Makes a step from given token ids, packed like the steps of a data set. Errors:
 --- INVALID_ARGUMENT, with the example's number, if an example has no tokens, or if its numbers of
---- ids, labels and positions differ.
+--- ids, labels and positions differ; INVALID_ARGUMENT, on all ranks, if the ranks of `mesh` passed
+--- different examples.
 ---@param options moonring.StepOptions
 ---@return moonring.Step
 function data.step(options) end
@@ -538,6 +541,10 @@ function Step:squares() end
 --- Number of examples in the whole step, over all dp ranks.
 ---@return integer
 function Step:size() end
+
+--- The number of dp ranks over which the step is divided; 1: this rank's sp group has all of it.
+---@return integer
+function Step:dp_size() end
 
 --- Indices into the data set, from 0, of all examples in the step, on all dp ranks.
 ---@return integer[]

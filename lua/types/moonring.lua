@@ -79,7 +79,8 @@ function moonring.scope(fn, ...) end
 function moonring.no_grad(fn, ...) end
 
 --- Creates a tensor from a number, a list of numbers or booleans, or nested lists of equal lengths.
---- The default is fp32 on the CPU.
+--- The default is fp32 on the CPU, or bool for booleans only. A list with a hole, such as
+--- { 1, nil, 3 }, or with other keys is refused.
 ---
 ---     local w = moonring.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = "fp64", requires_grad = true })
 ---@param values table

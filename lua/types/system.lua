@@ -144,6 +144,11 @@ function system.did_you_mean(name, known) end
 ---@return string
 function system.script_place() end
 
+--- Where a Lua function is defined, for messages: "mine.lua:12"; "" for a native function.
+---@param f function
+---@return string
+function system.function_place(f) end
+
 --- Whether stderr is a terminal.
 ---@return boolean
 function system.is_terminal() end

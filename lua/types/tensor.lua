@@ -17,9 +17,14 @@
 ---
 --- `+ - * / ^ %` accept a tensor or a number on either side, broadcast, and promote as PyTorch
 --- does: a number never changes a floating dtype, and a number with a fraction makes an integer
---- tensor fp32. `#x` is the size of dim 0; tostring prints values as PyTorch does. `==` compares
---- handles; `x:eq(y)` compares elements. Operators that distinguish integers from floats receive a
---- whole number as an integer, unless it is `ffi.new("double", 2)` or a dtype is given.
+--- tensor fp32. `#x` is the size of dim 0; tostring prints values as PyTorch does. Operators that
+--- distinguish integers from floats receive a whole number as an integer, unless it is
+--- `ffi.new("double", 2)` or a dtype is given.
+---
+--- Lua's comparisons give one boolean, so `==`, `~=` and `<` of two tensors are refused: `x:eq(y)`
+--- compares elements, `x:equal(y)` is one boolean, `rawequal(x, y)` compares handles. Two slips
+--- that Lua cannot report: `x == 1` is false for any tensor x, and `if x:gt(0) then` is always
+--- true; write `x:eq(1)`, and `if x:gt(0):any():item() then`.
 ---
 --- A tensor's bytes are reported to Lua's garbage collector, which runs after each GiB of new
 --- tensors; `moonring.scope` frees tensors earlier.
@@ -63,9 +68,9 @@ function Tensor:keep() end
 ---@return moonring.Tensor
 function Tensor:logsigmoid() end
 
---- The value of a tensor with one element. Raises an error for a tensor with another number of
---- elements.
----@return number
+--- The value of a tensor with one element: a number, or a boolean for a bool tensor. Raises an
+--- error for a tensor with another number of elements, and for a complex one.
+---@return any
 function Tensor:item() end
 
 --- Converts the tensor to another dtype or device, or both, in any order: `x:to "fp64"`,
@@ -107,8 +112,9 @@ function Tensor:dim() end
 ---@return integer
 function Tensor:numel() end
 
---- The values as nested lists, one level for each dim; a number if the tensor has no dims. Meant
---- for tensors with few elements.
+--- The values as nested lists, one level for each dim; a number if the tensor has no dims. The
+--- values of a bool tensor are booleans (the number 0 is true in Lua). Meant for tensors with few
+--- elements.
 ---@return any
 function Tensor:tolist() end
 

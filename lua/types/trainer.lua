@@ -131,7 +131,9 @@ function trainer.parameter_facts(list) end
 function trainer.schedule(options) end
 
 --- Sums every gradient over all ranks, in place. The sum is not divided by the number of ranks. A
---- parameter without a gradient contributes zeros. Collective over all ranks.
+--- parameter without a gradient contributes zeros. After it no backward may add to these gradients
+--- until clear_gradients. Collective over all ranks. Errors: FAILED_PRECONDITION if they are summed
+--- already, or belong to States.
 ---@param list moonring.Parameters
 ---@param mesh moonring.Mesh
 function trainer.sum_gradients(list, mesh) end
@@ -516,8 +518,10 @@ local States = {}
 ---@return moonring.Parameters
 function States:parameters() end
 
---- Sums every gradient over all ranks into the shards. The sum is not divided by the number of
---- ranks. Collective over all ranks.
+--- Sums every gradient over all ranks into the shards, once in a step. The sum is not divided by
+--- the number of ranks. Until clear_gradients a second sum is refused (FAILED_PRECONDITION), and so
+--- is a backward (INVALID_ARGUMENT): the ranks' sum would be counted once per rank. Collective over
+--- all ranks.
 function States:sum_gradients() end
 
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions

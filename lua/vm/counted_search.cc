@@ -164,8 +164,11 @@ int64_t Search::Match(int64_t i, int64_t p) {
 
 int SearchPattern(lua_State* L) {
   size_t size = 0, program_size = 0;
-  const char* const text = luaL_checklstring(L, 1, &size);
-  const char* const program = luaL_checklstring(L, 2, &program_size);
+  for (const int index : {1, 2}) {
+    if (!lua_isstring(L, index)) RefuseValue(L, index, "string");
+  }
+  const char* const text = lua_tolstring(L, 1, &size);
+  const char* const program = lua_tolstring(L, 2, &program_size);
   const auto from = Value<int64_t>::Read(L, 3);
   const bool anchored = Value<bool>::Read(L, 4);
   const int captures = Value<int>::Read(L, 5);

@@ -77,7 +77,7 @@ local function refuses(words, given, options)
   assert(not done and tostring(message):find(words, 1, true), words .. ": " .. tostring(message))
 end
 refuses("prompt 0: no tokens to continue", { { ids = {} } })
-refuses("prompt 1: expected a table of ids and key, got number", { 3 })
+refuses("prompt 1: expected a table of ids and key, got 3", { 3 })
 refuses("ids", { { key = 3 } })
 refuses("did you mean 'key'", { { ids = { 1 }, keys = 3 } })
 refuses("min_p is 2", prompts, { min_p = 2 })

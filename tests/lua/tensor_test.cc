@@ -53,6 +53,98 @@ TEST_F(Tensors, AreFreedAtAScopesEnd) {
             "");
 }
 
+// The number 0 is true in Lua, so bool tensors give booleans.
+TEST_F(Tensors, GiveBooleansOfBoolTensors) {
+  EXPECT_EQ(Check(R"lua(
+    local x = tensor { { 1, -2 }, { 3, 0 } }
+    local rows = x:gt(0):tolist()
+    assert(rows[1][1] == true and rows[1][2] == false and rows[2][2] == false)
+    assert(x:gt(5):any():item() == false and x:eq(x):all():item() == true)
+    assert(x:gt(0):sum():item() == 2) -- a count
+    local fetched = require("moonring.native.tensor").fetch { x:gt(2), x[0] }
+    assert(fetched[1][1][1] == false and fetched[1][2][1] == true and fetched[2][2] == -2)
+    local mask = tensor { true, false }
+    assert(mask:dtype() == "bool" and tensor(true):dtype() == "bool")
+    assert(tensor({ true, false }, "fp64"):tolist()[1] == 1)
+    assert(tensor({ 1, true }):dtype() == "fp32")
+    assert(x[mask]:tolist()[1][2] == -2)
+  )lua"),
+            "");
+}
+
+TEST_F(Tensors, RefuseListsWithHolesAndOtherKeys) {
+  EXPECT_EQ(Check(R"lua(
+    local function refused(words, f, ...)
+      local done, why = pcall(f, ...)
+      assert(not done and tostring(why):find(words, 1, true), done and "accepted: " .. words
+        or tostring(why))
+    end
+    local far = { 1, 2 }
+    far[9] = 3
+    refused("argument 1: element 3 is nil, and there is an element 9", tensor, far)
+    refused("element 2 is nil, and there is an element 3: a list may not have holes", tensor,
+      { 1, nil, 3 })
+    refused("got a table with the field 'dtype'", tensor, { 1, 2, dtype = "fp64" })
+    refused("which counts from 1, got a table with the element 0", tensor, { [0] = 1, 2 })
+    refused("rows of different length: one of 1 elements beside one of 2", tensor,
+      { { 1, 2 }, { 3 } })
+    refused("expected numbers or lists of numbers, got a string among them", tensor, { "a" })
+    refused("table (element 2 is nil, and there is an element 3", moonring.zeros, { 2, nil, 3 })
+    refused("table (element 2 is nil", moonring.zeros, 2, nil, 3)
+    local x = moonring.zeros(2, 3)
+    refused("element 2 is nil", x.sum, x, { 0, nil, 1 })
+    local sequence = moonring.comm.sequence
+    refused("option 'documents': element 2: element 2 is nil, and there is an element 3", sequence,
+      { documents = { { 1, 2 }, { 3, nil, 5 } } })
+    refused("option 'documents': element 1: element 2: expected an integer, got 1.5", sequence,
+      { documents = { { 1, 1.5 } } })
+    refused("option 'documents': expected a list, got a table with the field 'ids'", sequence,
+      { documents = { ids = { 1 } } })
+  )lua"),
+            "");
+}
+
+TEST_F(Tensors, RefuseLuasComparisons) {
+  EXPECT_EQ(Check(R"lua(
+    local x, y = tensor { 1, 2 }, tensor { 1, 2 }
+    local function refused(words, f)
+      local done, why = pcall(f)
+      assert(not done and tostring(why):find(words, 1, true), tostring(why))
+    end
+    refused("script.lua:9: operator == of Tensor: INVALID_ARGUMENT: == and ~= compare handles",
+      function() return x == y end)
+    refused("x:equal(y) is one boolean", function() return x ~= y end)
+    refused("operator < of Tensor", function() return x < y end)
+    refused("operator <= of Tensor", function() return x >= y end)
+    assert(x == x and x ~= nil and x ~= 1 and not rawequal(x, y) and x:equal(y) == true)
+  )lua"),
+            "");
+}
+
+// The function's own name, also if it was called through pcall or by an operator.
+TEST_F(Tensors, NameTheFunctionAndTheArgument) {
+  EXPECT_EQ(Check(R"lua(
+    local x = tensor { 1, 2 }
+    local function says(words, f, ...)
+      local done, why = pcall(f, ...)
+      assert(not done and tostring(why):find(words, 1, true) and why.code == "INVALID_ARGUMENT",
+        tostring(why))
+      assert(not tostring(why):find("?", 1, true), tostring(why))
+    end
+    says("Tensor:size: INVALID_ARGUMENT: argument 1: expected an integer, got a string", x.size, x,
+      "a")
+    says("Tensor:item: INVALID_ARGUMENT: the object before the colon: expected a Tensor, got 3",
+      x.item, 3)
+    says("script.lua:15: operator + of Tensor: INVALID_ARGUMENT: argument 2: expected a Tensor, "
+      .. "got a table", function() return x + {} end)
+    says("operator + of Tensor: INVALID_ARGUMENT: The size of tensor a (2) must match the size of "
+      .. "tensor b (3)", function() return x + tensor { 1, 2, 3 } end)
+    says("moonring.fetch: INVALID_ARGUMENT: argument 1: element 2: expected a Tensor, got false",
+      require("moonring.native.tensor").fetch, { x, false })
+  )lua"),
+            "");
+}
+
 TEST_F(Tensors, RefuseWhatTheyDoNotTake) {
   EXPECT_EQ(Check("tensor({ 1 }, 'fp64', true)"),
             "script.lua:2: moonring.tensor: INVALID_ARGUMENT: expected at most 2, got 3 arguments");

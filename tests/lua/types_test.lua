@@ -232,7 +232,8 @@ end
 -- ------------------------------------------------------------------------------------------
 
 local sections = {}
-local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true }
+local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true,
+  __eq = true, __lt = true, __le = true } -- comparisons of tensors, which are refused
 
 -- Checks a member of a live class. `known`: its annotation.
 local function check_member(class, known, name, value)
@@ -340,6 +341,12 @@ end
 
 -- A bound function converts its arguments from left to right before it does anything. If argument i
 -- has a wrong type, the error names the expected type of argument i.
+-- How a message names argument i; a method's first is its object.
+local function place_of(i, is_method)
+  if is_method and i == 1 then return "the object before the colon" end
+  return "argument " .. (is_method and i - 1 or i)
+end
+
 local function check_bound_parameters(label, class, each, f)
   local params = {}
   if each.method then params[1] = { name = "self", type = class } end
@@ -351,15 +358,16 @@ local function check_bound_parameters(label, class, each, f)
     if want then
       values[i] = wrong
       local done, message = pcall(f, unpack(values, 1, i))
-      local at, expected = tostring(message):match("bad argument #(%d+) to '.-' %((.-) expected, "
-        .. "got thread%)")
-      check(not done and tonumber(at) == i and expected == want, label, ": ", param.name,
+      local expected = tostring(message):match(place_of(i, each.method)
+        .. ": expected an? (.-), got a thread")
+      if expected == "integer" then expected = "number" end
+      check(not done and expected == want, label, ": ", param.name,
         " is documented as ", param.type, "; a thread there: ",
         done and "is taken" or tostring(message))
     end
     if want and not param.optional then
       local done, message = pcall(f, unpack(values, 1, i - 1))
-      check(not done and (message:find("bad argument #" .. i, 1, true)
+      check(not done and (message:find(place_of(i, each.method))
         or message:find "option '.-' is missing"), label, ": ", param.name,
         " is documented as needed; without it: ", done and "all is well" or tostring(message))
     end
@@ -367,7 +375,7 @@ local function check_bound_parameters(label, class, each, f)
     if param.optional and after then
       values[i], values[i + 1] = nil, wrong
       local _, message = pcall(f, unpack(values, 1, i + 1))
-      check(tostring(message):find("bad argument #" .. i + 1, 1, true), label, ": ", param.name,
+      check(tostring(message):find(place_of(i + 1, each.method)), label, ": ", param.name,
         " is documented as optional; without it: ", tostring(message))
     end
     values[i], values[i + 1] = example(param.type), nil

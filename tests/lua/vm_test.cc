@@ -108,7 +108,7 @@ TEST_F(Guard, KeepsTheTextOfAnException) {
 TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {
   EXPECT_EQ(Run("value()").message,
             "script.lua:1: test.value: INVALID_ARGUMENT: expected 3, got 4");
-  EXPECT_EQ(Run("torch()").message, "script.lua:1: test.torch: INTERNAL: shapes differ");
+  EXPECT_EQ(Run("torch()").message, "script.lua:1: test.torch: INVALID_ARGUMENT: shapes differ");
 }
 
 TEST_F(Guard, RunsDestructorsOnTheWay) {
@@ -564,9 +564,9 @@ TEST_F(Handles, OfAnotherClassAreRefused) {
   EXPECT_EQ(Run(R"lua(
     for _, other in ipairs { thing(), {}, 1, "x", io.stdout } do
       local done, text = pcall(live().ping, other)
-      assert(not done and text:find("Live expected", 1, true), text)
+      assert(not done and text:find("expected a Live", 1, true), text)
       local done, text = pcall(live().close, other)
-      assert(not done and text:find("Live expected", 1, true), text)
+      assert(not done and text:find("expected a Live", 1, true), text)
     end
     assert(not pcall(live().ping))
   )lua")

@@ -192,6 +192,84 @@ TEST_F(CustomScriptsTest, ErrorsAreReportedInOneLineWithTheScriptsWords) {
               FailsWith(2, StartsWith("unknown key 'modle' (did you mean 'model'?)")));
 }
 
+// What an objective's functions return is checked where they return it. The message names the line
+// of the function.
+TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveReturns) {
+  EXPECT_THAT(RunScript(R"lua(
+    local step = moonring.data.step { micro_batch_tokens = 99,
+      examples = { { ids = { 1, 2, 3, 4 } }, { ids = { 5, 6, 7 } } } }
+    local function says(words, changes)
+      local objective = {}
+      for name, value in pairs(own) do objective[name] = value end
+      for name, value in pairs(changes) do objective[name] = value end
+      parts.objective = objective
+      local engine = moonring.engine.new(parts)
+      local done, why = pcall(engine.backward, engine, step, 1)
+      assert(not done, "nothing was refused; expected: " .. words)
+      local message = why.message:gsub("mine.lua:%d+", "LINE")
+      assert(message:find(words, 1, true), tostring(why))
+      assert(why.code == "INVALID_ARGUMENT", tostring(why))
+      model:parameters():clear_gradients()
+    end
+    local one = moonring.ones(1)
+    local sum = "the objective's loss (LINE) returned "
+    local nothing = "nothing (is a `return` missing?), expected "
+    says(sum .. nothing .. "the sum over the batch: a tensor with one element, or a number",
+      { loss = function(_, log_probs) local _ = -log_probs:sum() end })
+    says(sum .. "a tensor of shape [7], expected the sum over the batch: a tensor with one "
+      .. "element, or a number (x:sum() adds the elements)",
+      { loss = function(_, l) return -l end })
+    says(sum .. "a table, expected", { loss = function(_, l) return { -l:sum() } end })
+    says(sum .. "true, expected", { loss = function() return true end })
+    says(sum .. "3, expected a table of metrics", { loss = function(_, l) return -l:sum(), 3 end })
+    says(sum .. "a tensor of shape [7], expected numbers in the metric p",
+      { loss = function(_, l) return -l:sum(), { p = { l, 7 } } end })
+    says(sum .. nothing .. "numbers in the metric p",
+      { loss = function(_, l) return -l:sum(), { p = {} } end })
+    says("metric p: expected { sum, count }, got a list without a count",
+      { loss = function(_, l) return -l:sum(), { p = { 1 } } end })
+    says("returned a metric of the name 'my p', expected a name without spaces",
+      { loss = function(_, l) return -l:sum(), { ["my p"] = { 1, 1 } } end })
+    says("returned a metric of the name '1'",
+      { loss = function(_, l) return -l:sum(), { { 1, 1 } } end })
+    local count = "the objective's count (LINE) returned "
+    says(count .. nothing .. "a number: the batch's share of the divisor",
+      { count = function() end })
+    says(count .. "a tensor of shape [1], expected a number: the batch's share of the divisor "
+      .. "(x:item() is a tensor's number)", { count = function() return one end })
+    local whole = "the objective's count: expected a whole number, got "
+    says(whole .. "0.5", { count = function() return 0.5 end })
+    says(whole .. "nan", { count = function() return 0 / 0 end })
+    says("the objective's values (LINE) returned " .. nothing .. "a tensor or a table of tensors",
+      { values = function() end })
+    says("the objective's values (LINE) returned an empty table",
+      { values = function() return {} end })
+    says("the objective's values (LINE) returned a table with 3 as 'b'",
+      { values = function(_, hidden) return { a = hidden, b = 3 } end })
+    local documents = { level = "sequence", loss = function(_, l) return -l:sum() end }
+    documents.weights = function() end
+    says("the objective's weights (LINE) returned " .. nothing .. "a tensor of shape [7]: a factor "
+      .. "for each token of the stream", documents)
+    documents.weights = function() return one end
+    says("the objective's weights (LINE) returned a tensor of shape [1], expected", documents)
+  )lua"),
+              Succeeds());
+}
+
+TEST_F(CustomScriptsTest, RefuseGlobalsThatWereNeverSet) {
+  Write("library.lua", "return not no_such_name and not no_other_name");
+  EXPECT_THAT(RunScript(R"lua(
+    local learning_rate = 1e-3
+    refused("global 'leraning_rate': INVALID_ARGUMENT: it was never set (did you mean "
+      .. "'learning_rate'?)", function() return { lr = leraning_rate }, learning_rate end)
+    assert(require "library") -- only the script's own file
+    assert(rawget(_G, "leraning_rate") == nil)
+    later = 3
+    assert(later == 3)
+  )lua"),
+              Succeeds());
+}
+
 TEST_F(CustomScriptsTest, WriteWeightsThatTheModelUses) {
   EXPECT_THAT(RunScript(R"lua(
     local norm, before = weight "model.norm.weight", loss(model):item()

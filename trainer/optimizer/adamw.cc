@@ -335,6 +335,12 @@ void AdamW::LoadMoment(const Moment& held, const at::Tensor& numbers,
   }
 }
 
+base::Parameters AdamW::parameters() const {
+  base::Parameters parameters;
+  for (const Slot& slot : slots_) parameters.push_back(slot.parameter);
+  return parameters;
+}
+
 int64_t AdamW::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {

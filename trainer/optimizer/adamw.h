@@ -72,6 +72,7 @@ class AdamW : public Optimizer {
   std::map<std::string, at::Tensor> SaveState() const override;
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
+  base::Parameters parameters() const override;
 
  private:
   static constexpr int64_t kPiece = int64_t{1} << 22;

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
+#include "base/autograd/parameter.h"
 
 namespace moonring::trainer {
 
@@ -30,6 +31,9 @@ class Optimizer {
   virtual absl::Status LoadState(const std::map<std::string, at::Tensor>& state) = 0;
 
   virtual int64_t state_bytes() const = 0;
+
+  // The parameters whose gradients Step uses.
+  virtual base::Parameters parameters() const = 0;
 
   // For optimizers that train with other weights than those to be evaluated and saved
   // (schedule-free): swaps the averaged weights in (`average`) or out. Returns whether any weight

@@ -350,6 +350,12 @@ int64_t RuleOptimizer::NewStateBytes() const {
   return bytes;
 }
 
+base::Parameters RuleOptimizer::parameters() const {
+  base::Parameters parameters;
+  for (const Slot& slot : slots_) parameters.push_back(slot.parameter);
+  return parameters;
+}
+
 int64_t RuleOptimizer::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {

@@ -79,6 +79,7 @@ class RuleOptimizer : public Optimizer {
   // state.
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
+  base::Parameters parameters() const override;
   bool Average(bool average) override;
 
   // Bytes of all states after the first step, over all ranks. Needs only shapes, so it also works

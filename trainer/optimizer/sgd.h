@@ -37,6 +37,7 @@ class Sgd : public Optimizer {
   std::map<std::string, at::Tensor> SaveState() const override { return {}; }
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override { return 0; }
+  base::Parameters parameters() const override { return parameters_; }
 
  private:
   Sgd(SgdOptions options, base::Parameters parameters)

@@ -125,20 +125,15 @@ bool HasGradient(const base::Parameter& parameter) {
   return parameter.trainable() && parameter.gradient().defined();
 }
 
-}  // namespace
-
-absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
-                          GradientSumOptions options) {
-  TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes,
-              ", expected more than 0");
-  if (group.size() == 1) return absl::OkStatus();
+absl::Status SumOverRanks(const base::Parameters& parameters, comm::Communicator& group,
+                          int64_t bucket_bytes) {
   at::NoGradGuard no_grad;
   at::Tensor present = at::zeros({static_cast<int64_t>(parameters.size())}, at::kLong);
   for (size_t i = 0; i < parameters.size(); ++i)
     present.data_ptr<int64_t>()[i] = HasGradient(*parameters[i]);
   RETURN_IF_ERROR(group.AllReduceMax(present), "trainer.gradients: which parameters have one");
 
-  Bucket bucket(group, options.bucket_bytes);
+  Bucket bucket(group, bucket_bytes);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (present.data_ptr<int64_t>()[i] == 0) continue;
     base::Parameter& parameter = *parameters[i];
@@ -148,6 +143,38 @@ absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator
                     absl::StrCat("trainer.gradients: ", parameter.name()));
   }
   RETURN_IF_ERROR(bucket.Flush(), "trainer.gradients");
+  return absl::OkStatus();
+}
+
+// Refuses gradients that are summed already, or that are not stored in these parameters.
+absl::Status CheckUnsummed(const base::Parameters& parameters) {
+  for (const auto& parameter : parameters) {
+    if (parameter->is_summed())
+      return absl::FailedPreconditionError(AlreadySummed(parameter->name()));
+    if (parameter->gradient_away()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("sum_gradients: the gradient of ", parameter->name(),
+                       " is stored by states: expected states:sum_gradients()"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string AlreadySummed(const std::string& name) {
+  return absl::StrCat("sum_gradients: the gradient of ", name,
+                      " is summed over the ranks already, and a second sum would count that once "
+                      "per rank: expected one sum for each clear_gradients()");
+}
+
+absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
+                          GradientSumOptions options) {
+  TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes,
+              ", expected more than 0");
+  RETURN_IF_ERROR(CheckUnsummed(parameters));
+  if (group.size() > 1) RETURN_IF_ERROR(SumOverRanks(parameters, group, options.bucket_bytes));
+  for (const auto& parameter : parameters) parameter->set_summed(parameter->trainable());
   return absl::OkStatus();
 }
 

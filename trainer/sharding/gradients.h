@@ -23,11 +23,15 @@ struct GradientSumOptions {
 
 // Sums each gradient over the group, in place. If only some ranks have a gradient for a parameter,
 // the other ranks add zeros; if no rank has one, the parameter stays without a gradient. A
-// collective: every rank must pass the same parameters in the same order. No-op in a group of 1.
-// Cost: one all-reduce of 8 bytes per parameter, then one per bucket in the gradients' dtype (fp32,
+// collective: every rank must pass the same parameters in the same order. In a group of 1 nothing
+// is sent. FAILED_PRECONDITION if a gradient is summed already (Parameter::is_summed), or is stored
+// by states (states.h). Cost: one all-reduce of 8 bytes per parameter, then one per bucket in the gradients' dtype (fp32,
 // fp64). Memory: one bucket.
 absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options = {});
+
+// The message for a second sum without ClearGradient in between.
+std::string AlreadySummed(const std::string& name);
 
 // The norm of all gradients: sqrt of the sum of squares, in fp64, in an order that depends on
 // neither threads nor ranks. NaN or infinite if a gradient is. On a device: a few operators for all

@@ -159,6 +159,7 @@ absl::Status States::Add(const std::shared_ptr<base::Parameter>& whole,
 
 void States::Take(size_t index, at::Tensor gradient) {
   Slice& slice = slices_[index];
+  TORCH_CHECK_VALUE(!slice.shard->is_summed(), slice.shard->name(), ": ", base::kAlreadySummed);
   if (gradient.defined()) slice.touched = true;
   if (sharded() && zero_->options().stage >= 2) {
     base::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient), slice.sum.get()));
@@ -237,8 +238,21 @@ base::Parameters States::ShardsOf(bool rows) const {
   return shards;
 }
 
+absl::Status States::BeginSum() {
+  for (Slice& slice : slices_) {
+    const auto whole = slice.whole.lock();
+    // Without shards the whole parameter has the gradient, and may have been cleared by itself.
+    const bool plain = whole != nullptr && !whole->gradient_away();
+    if (plain ? whole->is_summed() : slice.shard->is_summed())
+      return absl::FailedPreconditionError(AlreadySummed(slice.shard->name()));
+    slice.shard->set_summed(false);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status States::SumGradients() {
   at::NoGradGuard no_grad;
+  RETURN_IF_ERROR(BeginSum());
   RETURN_IF_ERROR(scatter_.Flush(), "trainer.states");
   RETURN_IF_ERROR(Settle());
   const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
@@ -252,6 +266,7 @@ absl::Status States::SumGradients() {
   // shard's.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
+    if (whole != nullptr && !whole->gradient_away()) whole->set_summed(true);
     if (whole == nullptr || slice.home != nullptr || Sharded(slice) ||
         whole->gradient().defined() || !slice.shard->gradient().defined())
       continue;

@@ -55,6 +55,7 @@ class States : public std::enable_shared_from_this<States> {
   const base::Parameters& shards() const { return shards_; }
   std::shared_ptr<const Zero> zero() const { return zero_; }
 
+  // FAILED_PRECONDITION if they are summed already, since ClearGradients.
   absl::Status SumGradients();
   // The norm of all gradients in fp64, with each element counted once; the same on all ranks. NaN
   // or infinite if a gradient is.
@@ -116,6 +117,8 @@ class States : public std::enable_shared_from_this<States> {
   // Clears the shards' gradients of parameters that have no gradient on any rank, and starts the
   // reduce-scatter of stage 1.
   absl::Status Settle();
+  // Refuses a second sum before ClearGradients.
+  absl::Status BeginSum();
 
   // Whether the parameter is on a GPU and its master is offloaded to host memory or to disk.
   bool offloads(const base::Parameter& whole) const {

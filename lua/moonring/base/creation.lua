@@ -56,10 +56,11 @@ local function finish(made, how)
   return made
 end
 
+local PLAIN = { dtype = "string?", device = "string?", requires_grad = "boolean?" }
+
 local function filled(op, ...)
   local sizes, how = read(...)
-  options.check("creation", how, { dtype = "string?", device = "string?",
-    requires_grad = "boolean?" })
+  options.check("creation", how, PLAIN)
   check_device(how)
   return finish(op(sizes, { dtype = how.dtype, device = how.device }), how)
 end
@@ -80,7 +81,7 @@ function creation.ones(...) return filled(ops.ones, ...) end
 ---@param how? moonring.TensorOptions
 ---@return moonring.Tensor
 function creation.full(sizes, value, how)
-  how = how or {}
+  how = options.check("full", how, PLAIN)
   local dtype = how.dtype or "fp32"
   return finish(ops.full(sizes, value, { dtype = dtype, device = how.device }), how)
 end
@@ -91,6 +92,7 @@ end
 ---@return moonring.Tensor
 function creation.arange(...)
   local numbers, how = read(...)
+  options.check("arange", how, PLAIN)
   local made
   local dtype = { dtype = how.dtype, device = how.device }
   if #numbers == 1 then

@@ -6,6 +6,7 @@
 -- errors.
 local command_words = require "moonring.base.command_words"
 local errors = require "moonring.base.errors"
+local options = require "moonring.base.options"
 local system = require "moonring.native.system"
 
 ---@class moonring.flags
@@ -51,6 +52,10 @@ end
 ---@param words? string[] by default, the script's arguments (`arg`)
 ---@return table<string, any>
 function flags.read(defaults, words)
+  if type(defaults) ~= "table" then
+    options.refuse("flags", "expected a table of options and their defaults, got a ",
+      type(defaults))
+  end
   local values, names, problems, lists = {}, {}, {}, false
   for name, default in pairs(defaults) do
     values[name], names[#names + 1] = default, name

@@ -28,6 +28,9 @@ end
 ---@param more table
 ---@return table<string, any[]> total
 function metrics.add_later(later, total, more)
+  if type(more) ~= "table" then
+    errors.fail("metrics: expected a table, name -> { sum, count }, got a ", type(more))
+  end
   for name, value in pairs(more) do
     local is_pair = type(value) == "table"
     if is_pair and value[2] == nil then
@@ -94,6 +97,9 @@ end
 ---@param total table<string, any[]>
 ---@return table<string, number>
 function metrics.means(total)
+  if type(total) ~= "table" then
+    errors.fail("metrics.means: expected a table, name -> { sum, count }, got a ", type(total))
+  end
   local means = {}
   for name, pair in pairs(total) do
     if pair[2] ~= 0 then means[name] = pair[3] and pair[1] or pair[1] / pair[2] end

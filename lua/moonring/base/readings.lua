@@ -39,6 +39,7 @@ local function flattened(places, read)
   for _, place in ipairs(places) do
     local value = place.number or read[place.tensor]
     for _, number in ipairs(type(value) == "table" and value or { value }) do
+      if type(number) == "boolean" then number = number and 1 or 0 end -- of a bool tensor
       numbers[#numbers + 1] = number
     end
   end

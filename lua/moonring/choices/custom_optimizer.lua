@@ -106,7 +106,7 @@ end
 local function step_of(rule, p, state, gradient, lr, k)
   local weight = p.weight
   rule.step(p, gradient, state, lr, k)
-  if p.weight ~= weight then
+  if not rawequal(p.weight, weight) then
     local given = getmetatable(p.weight) == getmetatable(weight)
     if not given or shape_of(p.weight) ~= shape_of(weight) then
       errors.fail("optimizer: step of ", p.name, ": p.weight: expected a tensor of shape ",

@@ -44,6 +44,17 @@ local function uniform(name, sizes, bound, how)
   return module.parameter(values)
 end
 
+-- Refuses sizes that are not whole numbers of 1 or more.
+local function check_sizes(name, ...)
+  for i = 1, select("#", ...) do
+    local size = select(i, ...)
+    if type(size) ~= "number" or size < 1 or size ~= math.floor(size) then
+      options.refuse(name, "argument ", i, ": expected a whole number of 1 or more, got ",
+        tostring(size))
+    end
+  end
+end
+
 local function filled(size, value, how)
   return module.parameter(creation.full({ size }, value, { dtype = how.dtype,
     device = how.device }))
@@ -56,6 +67,7 @@ end
 ---@return moonring.Module
 function layers.linear(inputs, outputs, how)
   how = options.check("nn.linear", how, LINEAR)
+  check_sizes("nn.linear", inputs, outputs)
   local bound = 1 / math.sqrt(inputs)
   local made = { _kind = ("Linear %d -> %d"):format(inputs, outputs),
     weight = uniform("weight", { outputs, inputs }, bound, how),
@@ -74,6 +86,7 @@ end
 ---@return moonring.Module
 function layers.embedding(count, width, how)
   how = options.check("nn.embedding", how, PLAIN)
+  check_sizes("nn.embedding", count, width)
   local weight = creation.randn({ count, width }, { seed = how.seed, name = "embedding",
     dtype = how.dtype, device = how.device })
   return module.new { _kind = ("Embedding %d x %d"):format(count, width),
@@ -87,6 +100,7 @@ end
 ---@return moonring.Module
 function layers.layer_norm(width, how)
   how = options.check("nn.layer_norm", how, NORM)
+  check_sizes("nn.layer_norm", width)
   local eps = how.eps or 1e-5
   local made = { _kind = ("LayerNorm %d"):format(width), weight = filled(width, 1, how),
     forward = function(self, x)
@@ -104,6 +118,7 @@ end
 ---@return moonring.Module
 function layers.rms_norm(width, how)
   how = options.check("nn.rms_norm", how, NORM)
+  check_sizes("nn.rms_norm", width)
   local eps = how.eps or 1e-5
   return module.new { _kind = ("RMSNorm %d"):format(width), weight = filled(width, 1, how),
     forward = function(self, x) return ops.rms_norm(x, { width }, self.weight:use(), eps) end }
@@ -116,6 +131,7 @@ end
 ---@return moonring.Module
 function layers.mlp(width, inner, how)
   how = options.check("nn.mlp", how, PLAIN)
+  check_sizes("nn.mlp", width, inner)
   local function map(inputs, outputs, place)
     return layers.linear(inputs, outputs, { bias = false, dtype = how.dtype, device = how.device,
       seed = how.seed and 3 * how.seed + place })
@@ -138,8 +154,12 @@ end
 ---@return moonring.Module
 function layers.lora(base, inputs, outputs, how)
   how = options.check("nn.lora", how, LORA)
+  check_sizes("nn.lora", inputs, outputs)
   local rank = how.rank or 8
   local scale = (how.alpha or 2 * rank) / rank
+  if type(base) ~= "table" or type(base.parameters) ~= "function" then
+    options.refuse("nn.lora", "expected a module, got a ", type(base))
+  end
   for _, parameter in ipairs(base:parameters():list()) do parameter:set_trainable(false) end
   local zeros = creation.zeros({ outputs, rank }, { dtype = how.dtype, device = how.device })
   return module.new { _kind = ("LoRA rank %d, scale %g"):format(rank, scale), base = base,
@@ -156,6 +176,9 @@ end
 ---@param list (moonring.Module | fun(x: moonring.Tensor): moonring.Tensor)[]
 ---@return moonring.Module
 function layers.sequential(list)
+  if type(list) ~= "table" then
+    options.refuse("nn.sequential", "expected a list of modules, got a ", type(list))
+  end
   local made = { _kind = "Sequential",
     forward = function(self, ...)
       local x = self[1](...)

@@ -6,6 +6,7 @@ local forward = require "moonring.run.forward"
 local lockstep = require "moonring.run.lockstep"
 local objectives = require "moonring.choices.objective"
 local options = require "moonring.base.options"
+local returned = require "moonring.run.returned"
 local step = require "moonring.run.step"
 local tensor = require "moonring.native.tensor"
 local times = require "moonring.base.times"
@@ -45,6 +46,7 @@ local engine = {}
 --- `before`: the objective's state before the last step, for `undo`; set only if a step may be
 --- undone (`tolerant` or `retries`).
 ---@field before? string
+---@field has_checked_gradients? boolean whether the first step's checks ran (gradient_checks.lua)
 ---@field retries? boolean if memory runs out, the step is abandoned and its error returned
 local Engine = {}
 Engine.__index = Engine
@@ -119,7 +121,7 @@ end
 function Engine:total(micros, count)
   local sum = 0
   for _, micro in ipairs(micros) do
-    sum = sum + tensor.scope(function() return count(self:batch(micro)) end)
+    sum = sum + tensor.scope(function() return returned.count(count, count(self:batch(micro))) end)
   end
   return sum
 end
@@ -143,9 +145,10 @@ function Engine:sum_gradients()
   trainer.sum_gradients(self.parameters, self.mesh)
 end
 
---- Computes a step's gradient, for custom training loops: adds the gradient of the whole step's
---- loss, summed over all ranks, to the parameters' gradients. Collective over all ranks. Errors:
---- those of step.make (run/step.lua).
+--- Computes a step's gradient, for custom training loops: that of the whole step's loss, summed
+--- over all ranks. Clear it (`states:clear_gradients()`) before the next one. Collective over all
+--- ranks. Errors: those of step.make (run/step.lua); INVALID_ARGUMENT if the last step's gradient
+--- was not cleared.
 ---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise
 ---@return number? loss of the whole step; nil for an idle step, which adds nothing

@@ -1,5 +1,6 @@
 --- Runs one micro-batch through the model and the objective.
 local errors = require "moonring.base.errors"
+local returned = require "moonring.run.returned"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.forward
@@ -50,22 +51,6 @@ function forward.hidden(engine, batch, noise)
   return batch:hidden(engine.model, noise, hooks)
 end
 
--- Lists the tensors that an objective's function `values` returned: one tensor, or those of a
--- table in the order of their names. Errors: INVALID_ARGUMENT for anything else.
-local function tensors_of(values)
-  if type(values) == "userdata" then return { values } end
-  local list = {}
-  for _, value in pairs(type(values) == "table" and values or {}) do list[#list + 1] = value end
-  for _, each in ipairs(list) do
-    if type(each) ~= "userdata" then list = {} end
-  end
-  if #list == 0 then
-    errors.fail("the objective's values: expected a tensor or a table of tensors, got ",
-      type(values) == "table" and "a table with something else, or nothing, in it" or type(values))
-  end
-  return list
-end
-
 -- A scalar from which a backward reaches this forward, for an objective that computes its own
 -- values. The values may have no graph on this rank, but other ranks wait for this rank in their
 -- backward. The scalar then depends on the tensors computed from the language-model head
@@ -84,7 +69,7 @@ end
 local function joined_by_states(joined, batch, of_hidden)
   if not batch.states then return joined end
   local sum = of_hidden
-  for _, state in ipairs(tensors_of(batch.states)) do sum = sum + state:sum() end
+  for _, state in pairs(batch.states) do sum = sum + state:sum() end
   return joined and joined + sum:to(joined:dtype()) or sum
 end
 
@@ -104,13 +89,14 @@ function forward.values(engine, batch, noise)
   local kept = false
   if o.values then
     values = o.values(batch, hidden, noise)
-    local made = tensors_of(values)
+    local made = returned.values(o.values, values)
     joined = joined_of(made, batch, of_hidden)
     for _, each in ipairs(made) do kept = kept or rawequal(each, hidden) end
   elseif o.level == "token" then
     values = batch:token_log_probs(model, hidden, o)
   else
-    values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
+    local weights = o.weights and returned.weights(batch, o.weights)
+    values = batch:document_log_probs(model, hidden, o, weights)
   end
   -- The hidden states are freed. Otherwise they would stay in memory during the blocks' backward,
   -- in addition to the blocks' inputs.
@@ -151,6 +137,7 @@ function forward.loss(engine, batch, noise, reference)
   look_at_reference(engine, batch, reference)
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
+  returned.loss(engine.objective.loss, sum, more)
   for _, state in pairs(batch.states or {}) do state:close() end -- like the hidden states
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
   return sum, more, joined

@@ -5,6 +5,8 @@
 -- This is the only division: gradients are summed over all ranks, not averaged. With local SGD
 -- (choices/rounds.lua) each sp group divides by the count of its own share of the step, and its
 -- gradients are summed over its own ranks only.
+local errors = require "moonring.base.errors"
+local gradient_checks = require "moonring.run.gradient_checks"
 local nonfinite = require "moonring.run.nonfinite"
 local passes = require "moonring.run.passes"
 local same_data = require "moonring.run.checkpoint.same_data"
@@ -34,6 +36,16 @@ local step = {}
 ---@field norm? number of the gradient before clipping, if outcome is "updated"
 ---@field why? string the reason for an outcome without an update
 
+-- Refuses a step that is divided over other dp ranks than the engine's. A step that is not divided
+-- is each sp group's own, except under a survey, which numbers the examples of the whole step.
+local function check_division(engine, batch, k)
+  local dp = engine.mesh:dp_size()
+  local over = batch.dp_size and batch:dp_size() or dp -- a script's own step may not say
+  if over == dp or over == 1 and not engine.objective.survey then return end
+  errors.fail("step ", k, ": it is divided over ", over, " dp ranks, and the engine's mesh has ",
+    dp, ": expected a step made with the engine's mesh (data.step { mesh = mesh, .. })")
+end
+
 --- Runs a step: forward, backward, the sum over ranks, clipping, the optimizer, and the exchange of
 --- new weights between the ranks that shard them. Without `updates` it ends after the sum over
 --- ranks, which is added to the parameters' gradients. Collective over all ranks. Errors, on all
@@ -49,6 +61,7 @@ local step = {}
 ---@return moonring.StepResult
 function step.make(engine, batch, k, updates, lr)
   engine:begin()
+  check_division(engine, batch, k)
   same_data.check(engine.mesh, batch, "step " .. k)
   local count, idle, whole = step_count.of(engine, batch)
   if not count then
@@ -56,14 +69,17 @@ function step.make(engine, batch, k, updates, lr)
     return { outcome = "idle", why = idle }
   end
 
+  local before = gradient_checks.begin(engine)
   local sums = passes.new(engine, batch, k, count)
   local short = sums:forward_backward(updates and engine.retries)
   if short then
     updates:undo()
     return { outcome = "out_of_memory", why = short }
   end
+  gradient_checks.unlisted(engine, before, k)
   local loss, fault = sums:reduce(count / whole)
   times.named(engine.times, "communication", "gradient sum", engine.sum_gradients, engine)
+  gradient_checks.unreached(engine, before, k, updates and updates.say)
   local made = { outcome = "gradient", loss = loss, metrics = sums:metrics(), why = fault }
   if not updates then return made end
 

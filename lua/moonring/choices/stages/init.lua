@@ -97,6 +97,11 @@ function stages.objective(c, model)
   if type(own.value) ~= "function" then return own.value end
   local ok, made = pcall(own.value, c, model)
   if not ok then errors.prefix(made, "objective: ", own.place, ": ") end
+  if type(made) ~= "table" then
+    custom_pieces.refuse(own, "objective", "the function returned ",
+      made == nil and "nothing (is a `return` missing?)" or "a " .. type(made),
+      ", expected a table with level, count and loss")
+  end
   return made
 end
 
