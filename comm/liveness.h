@@ -19,8 +19,8 @@
 // While a rank waits in a call, it publishes the call. A rank that waits in an announced call
 // (matched_call.h) reads the calls of the others once a heartbeat, in large worlds less often and
 // only on some ranks. If ranks wait for one another (standstill.h), it announces this as the
-// failure, with the call of each: within some 8 heartbeats if it is certain, else after some 35 without
-// any change. A rank that waits for its GPU does not wait in a call.
+// failure, with the call of each: within some 8 heartbeats if it is certain, else after some 35
+// without any change. A rank that waits for its GPU does not wait in a call.
 //
 // Time from a death to the last rank's error: 8 heartbeats (2 s up to 62 ranks) to tell a dead rank
 // from a slow one, plus one heartbeat.

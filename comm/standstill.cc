@@ -112,7 +112,8 @@ std::optional<Standstill> FindStandstill(const std::vector<RankWait>& waits) {
   for (int r = 0; r < size; ++r) {
     std::vector<int> path = {r};
     // A rank that has left waits for no other, but ends a chain.
-    if (!waits[r].left && !dead_end[r] && Follow(waits, path, dead_end)) return Of(waits, path, /*certain=*/true);
+    if (!waits[r].left && !dead_end[r] && Follow(waits, path, dead_end))
+      return Of(waits, path, /*certain=*/true);
   }
   const bool all_wait = std::all_of(waits.begin(), waits.end(), [](const RankWait& wait) {
     return wait.left || wait.call.has_value();

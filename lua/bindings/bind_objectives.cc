@@ -187,7 +187,8 @@ std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head
 }
 
 // A call that sums over the documents of a layout; the ranks have different tokens of them.
-std::string OfDocuments(const char* function, const at::Tensor& values, const comm::Layout& layout) {
+std::string OfDocuments(const char* function, const at::Tensor& values,
+                        const comm::Layout& layout) {
   return absl::StrCat(function, " of ", NameOfDtype(values.scalar_type()), ", ",
                       layout.lengths().size(), " documents");
 }
@@ -198,7 +199,8 @@ at::Tensor DocumentSums(lua_State* L, at::Tensor values_T, comm::Layout& layout,
   return objectives::DocumentSums(values_T, layout, mesh.sp_group());
 }
 
-at::Tensor DocumentScores(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<base::Parameter> weight,
+at::Tensor DocumentScores(lua_State* L, at::Tensor hidden_TD,
+                          std::shared_ptr<base::Parameter> weight,
                           std::shared_ptr<base::Parameter> bias, comm::Layout& layout,
                           comm::Mesh& mesh, Options options) {
   objectives::ScoreDropout dropout;
