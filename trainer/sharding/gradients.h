@@ -25,8 +25,8 @@ struct GradientSumOptions {
 // the other ranks add zeros; if no rank has one, the parameter stays without a gradient. A
 // collective: every rank must pass the same parameters in the same order. In a group of 1 nothing
 // is sent. FAILED_PRECONDITION if a gradient is summed already (Parameter::is_summed), or is stored
-// by states (states.h). Cost: one all-reduce of 8 bytes per parameter, then one per bucket in the gradients' dtype (fp32,
-// fp64). Memory: one bucket.
+// by states (states.h). Cost: one all-reduce of 8 bytes per parameter, then one per bucket in the
+// gradients' dtype (fp32, fp64). Memory: one bucket.
 absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options = {});
 
