@@ -17,11 +17,6 @@ namespace {
 // their Parameters.
 at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Parameter>& weight,
                   const std::shared_ptr<base::Parameter>& bias) {
-  // An additional input of the node. It requires a gradient if the head is trainable, so that the
-  // node is recorded even if the rows need no gradient.
-  at::Tensor anchor = at::empty({0});
-  if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable()))
-    anchor.requires_grad_();
   return base::ApplyToOne(
       {.name = "objectives.document_scores",
        .forward = [&](base::Tensors* saved) -> base::Tensors {
@@ -36,7 +31,7 @@ at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Paramet
          if (bias->trainable()) bias->TakeGradient(gradient_N.sum().unsqueeze(0));
          return {at::outer(gradient_N, weight->Lease(at::kDouble).squeeze(0))};
        }},
-      {rows_ND, anchor});
+      {rows_ND, base::Anchor(weight->trainable() || bias->trainable())});
 }
 
 struct LastTokens {

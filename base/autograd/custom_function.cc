@@ -4,11 +4,13 @@
 #include <unordered_set>
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 namespace moonring::base {
@@ -23,9 +25,11 @@ class CustomNode : public torch::autograd::Node {
       : name_(function.name),
         backward_(function.backward),
         undefined_gradients_(function.undefined_gradients),
-        differentiable_backward_(function.differentiable_backward) {}
+        differentiable_backward_(function.differentiable_backward),
+        mark_(function.mark) {}
 
   std::string name() const override { return name_; }
+  const void* mark() const { return mark_; }
 
   // Called after the outputs have this node as grad_fn.
   void Save(const Tensors& saved, const Tensors& outputs) {
@@ -77,6 +81,7 @@ class CustomNode : public torch::autograd::Node {
   const std::string name_;
   std::function<Tensors(BackwardCall&)> backward_;
   const bool undefined_gradients_, differentiable_backward_;
+  const void* const mark_;
   std::vector<SavedVariable> saved_;
   std::vector<VariableInfo> outputs_;
 };
@@ -132,6 +137,20 @@ Tensors Apply(const CustomFunction& function, const Tensors& inputs) {
 
 at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs) {
   return std::move(Apply(function, inputs)[0]);
+}
+
+const void* MarkOf(const torch::autograd::Node& node) {
+  const auto* const custom = dynamic_cast<const CustomNode*>(&node);
+  return custom == nullptr ? nullptr : custom->mark();
+}
+
+at::Tensor Anchor(bool requires_grad) {
+  return at::empty({0}, at::kFloat).requires_grad_(requires_grad);
+}
+
+bool IsAnchor(const torch::autograd::Node& node) {
+  const auto* const leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+  return leaf != nullptr && leaf->variable.numel() == 0;
 }
 
 Tensors Differentiate(const Tensors& roots, const Tensors& leaves, const Tensors& root_gradients,

@@ -13,6 +13,10 @@
 
 #include "absl/functional/function_ref.h"
 
+namespace torch::autograd {
+struct Node;
+}  // namespace torch::autograd
+
 namespace moonring::base {
 
 using Tensors = std::vector<at::Tensor>;
@@ -50,6 +54,9 @@ struct CustomFunction {
 
   // Whether backward may run while autograd records it (create_graph), for a second derivative.
   bool differentiable_backward = false;
+
+  // Identifies the function's nodes to code that inspects a graph (MarkOf); null: no such code.
+  const void* mark = nullptr;
 };
 
 // Runs `function` on `inputs`, some of which may be undefined tensors. The outputs require a
@@ -59,6 +66,17 @@ Tensors Apply(const CustomFunction& function, const Tensors& inputs);
 
 // Like Apply, for a function with one output.
 at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs);
+
+// The mark of a node that Apply has recorded; null for any other node.
+const void* MarkOf(const torch::autograd::Node& node);
+
+// An additional input of a function whose weights are Parameters (parameter.h) and so no inputs. It
+// has no elements. If it requires a gradient, autograd records the function's node even if no other
+// input requires one. Its own gradient is always undefined.
+at::Tensor Anchor(bool requires_grad);
+// Whether the node is the leaf of an anchor, so that Parameters are used where the graph reaches
+// it.
+bool IsAnchor(const torch::autograd::Node& node);
 
 // Options of Differentiate and Backpropagate. Both run every node on the calling thread, whatever
 // the node's device. LibTorch itself would run the nodes of a GPU on a separate thread, which has

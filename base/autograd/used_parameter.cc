@@ -1,7 +1,6 @@
 #include "base/autograd/used_parameter.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
 #include "base/autograd/custom_function.h"
 
@@ -9,8 +8,6 @@ namespace moonring::base {
 
 at::Tensor Use(const std::shared_ptr<Parameter>& parameter, at::ScalarType dtype) {
   if (!parameter->trainable() || !at::GradMode::is_enabled()) return parameter->Lease(dtype);
-  // An unused input that makes LibTorch record the node.
-  const at::Tensor anchor = at::empty({0}, at::kFloat).requires_grad_(true);
   return ApplyToOne(
       {.name = "UseOf" + parameter->name(),
        // A separate tensor over the same storage, because the stored one must not get a graph.
@@ -20,7 +17,7 @@ at::Tensor Use(const std::shared_ptr<Parameter>& parameter, at::ScalarType dtype
              parameter->AddGradient(call.gradients[0].detach());
              return Tensors();
            }},
-      {anchor});
+      {Anchor(true)});
 }
 
 }  // namespace moonring::base

@@ -419,7 +419,9 @@ void OpenSystem(lua_State* L) {
           {"say", Bind<&Say>},
           {"version", Bind<[] { return std::string(kVersion); }>},
           {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
-          {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
+          {"started", Bind<[](lua_State* state, std::optional<bool> started) {
+             HostOf(state).started = started.value_or(true);
+           }>},
           {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},
           {"script_path", Bind<[](lua_State* state, std::string name) {
              return HostOf(state).assets.script(name);

@@ -441,6 +441,12 @@ void OpenTrainer(lua_State* L) {
           {"norms", Bind<&StatesNorms>},
           {"gradient",
            Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
+          {"take_gradients", Bind<[](trainer::States& states) { return states.TakeGradients(); }>},
+          {"set_gradient", Bind<[](trainer::States& states, std::string name, at::Tensor gradient) {
+             return states.SetGradient(name, gradient);
+           }>},
+          {"dot", Bind<[](trainer::States& states, trainer::States::Gradients a,
+                          trainer::States::Gradients b) { return states.Dot(a, b); }>},
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
           {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
           {"lockstep", Bind<[](trainer::States& states) { return states.zero()->lockstep(); }>},

@@ -16,6 +16,7 @@ void OpenAutograd(lua_State* L);   // call it after OpenTensor
 void OpenOperators(lua_State* L);  // call it after OpenTensor
 void OpenSystem(lua_State* L);     // files, JSON, YAML, ranks
 void OpenComm(lua_State* L);
+void OpenCollectives(lua_State* L);  // call it after OpenTensor and OpenComm
 void OpenAttention(lua_State* L);
 void OpenMixing(lua_State* L);
 void OpenModel(lua_State* L);

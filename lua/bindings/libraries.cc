@@ -12,6 +12,7 @@ absl::Span<const Library> AllLibraries() {
       {"moonring.native.operators", &OpenOperators},
       {"moonring.native.system", &OpenSystem},
       {"moonring.native.comm", &OpenComm},
+      {"moonring.native.collectives", &OpenCollectives},
       {"moonring.native.attention", &OpenAttention},
       {"moonring.native.mixing", &OpenMixing},
       {"moonring.native.model", &OpenModel},

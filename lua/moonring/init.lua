@@ -21,6 +21,7 @@ return api_table.guard {
 
   -- Native modules and functions, implemented in C++.
   attention = require "moonring.native.attention",
+  collectives = require "moonring.native.collectives",
   comm = require "moonring.native.comm",
   mixing = require "moonring.native.mixing",
   objectives = require "moonring.native.objectives",

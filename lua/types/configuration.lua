@@ -284,12 +284,13 @@
 --- stage kto: weight of bad answers; default 1
 ---@field kto_rejected_weight number
 --- the reference model; absent: the initial model (LoRA: with its adapter disabled). In stage sft
---- for use_asft_loss
+--- for use_asft_loss; in every stage for a custom objective with needs_reference
 ---@field ref_model? string
 --- adapter folders merged into ref_model
 ---@field ref_model_adapters? string[]
 --- compute the reference's log-probs once and store them in output_dir; then no reference model is
---- kept in memory; default false
+--- kept in memory. For stages dpo and kto, and a custom objective with needs_reference = true;
+--- default false
 ---@field precompute_ref_log_probs boolean
 --- rank of the low-rank matrices; default 8
 ---@field lora_rank integer

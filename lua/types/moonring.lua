@@ -25,6 +25,7 @@
 ---@field required table used as a default value in `moonring.flags`, it makes the key required
 ---@field system moonring.system
 ---@field attention moonring.attention
+---@field collectives moonring.collectives
 ---@field comm moonring.comm
 ---@field mixing moonring.mixing
 ---@field objectives moonring.objectives

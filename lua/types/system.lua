@@ -242,8 +242,9 @@ function system.torch_version() end
 function system.at_end(f) end
 
 --- Call this when the first step begins: a later failure ends the process with exit code 1 instead
---- of 2.
-function system.started() end
+--- of 2. With `false`, nothing has been trained yet after all: it ends with 2 again.
+---@param started? boolean default true
+function system.started(started) end
 
 --- The words of this process's command line, the program first; empty in an embedded runtime.
 ---@return string[]

@@ -550,6 +550,28 @@ function States:norms() end
 ---@return moonring.Tensor?
 function States:gradient(name) end
 
+--- Moves the gradients out, after sum_gradients: this rank's shards by the parameters' names, as
+--- one-dimensional tensors in fp32 (fp64 for fp64 weights), in host memory if the optimizer is
+--- offloaded. A parameter without a gradient on any rank is absent. The next backward begins at 0.
+---@return table<string, moonring.Tensor>
+function States:take_gradients() end
+
+--- Replaces the gradient of a parameter, which clipping and the optimizer then use: by the whole
+--- one, of the weight's shape and equal on all ranks, or by that of this rank's shard, [elements].
+--- Call it on every rank, after sum_gradients; no communication. It is converted to fp32 (fp64 for
+--- fp64 weights), also for bf16 weights, and moved to where the optimizer's state is. Errors:
+--- NOT_FOUND; INVALID_ARGUMENT for another shape.
+---@param name string
+---@param gradient moonring.Tensor
+function States:set_gradient(name, gradient) end
+
+--- The scalar product of two gradients in fp64, over the shards of all ranks. Collective over all
+--- ranks.
+---@param a table<string, moonring.Tensor> as take_gradients returns
+---@param b table<string, moonring.Tensor>
+---@return number
+function States:dot(a, b) end
+
 --- Makes forwards use the new weights; call it after an optimizer's step. Collective over all
 --- ranks.
 function States:publish() end

@@ -45,12 +45,6 @@ bool Trainable(const std::shared_ptr<base::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
 }
 
-// Autograd creates a node only if an input requires a gradient. Token ids never do, and hidden
-// states do not before the first trainable block, so a block with trainable weights gets this empty
-// tensor as an additional input that requires a gradient. The gradient of this tensor is always
-// undefined.
-at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
-
 void FetchAhead(const std::vector<Loan>& loans) {
   for (const Loan& loan : loans) {
     if (loan.parameter != nullptr) loan.parameter->Fetch(loan.dtype);
@@ -339,7 +333,8 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
     const CallSpan span(kForward, *call, inputs.hidden);
     return call->Run(inputs, nullptr);
   }
-  all.push_back(Anchor(trainable));
+  // Token ids never require a gradient, and hidden states do not before the first trainable block.
+  all.push_back(base::Anchor(trainable));
   return base::Apply(
       {.name = "block runner",
        .forward = [&](Tensors* saved) { return Forward(*call, inputs, saved); },
@@ -378,7 +373,7 @@ at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD,
          embedding_VD->AddGradientRows(ids_T, rows_TD);
          return {};
        }},
-      {Anchor(Trainable(embedding_VD))});
+      {base::Anchor(Trainable(embedding_VD))});
 }
 
 }  // namespace moonring::model

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/autograd/custom_function.h"
 #include "kernels/products/onednn_products.h"
 #include "kernels/products/product_scope.h"
 #include "kernels/products/products.h"
@@ -48,9 +49,7 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& hea
                          const HeadOptions& options) {
   const bool records = at::GradMode::is_enabled();
   const bool learns = head.trainable() || (options.bias_V && options.bias_V->trainable());
-  at::Tensor anchor = at::empty({0});
-  if (records && learns) anchor.requires_grad_();
-  return {anchor, records && (learns || hidden_TD.requires_grad())};
+  return {base::Anchor(records && learns), records && (learns || hidden_TD.requires_grad())};
 }
 
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {

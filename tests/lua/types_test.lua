@@ -124,6 +124,7 @@ do
     place = "mine.lua" }, {}, 10)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
+  o.Gradients = require("moonring.run.gradients").take(o.States)
   local apart = moonring.trainer.zero({ mesh = o.Mesh, apart = true }):states(o.Parameters)
   o.OuterSteps = moonring.trainer.outer_steps { mesh = o.Mesh, states = apart }
   o.Rounds = require("moonring.choices.rounds").open(moonring.config.load(nil, { "local_steps=2" }),
@@ -215,7 +216,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights", "LossScale",
   "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes", "RunClock",
   "RunPage", "RunState", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
-  "EngineSettings", "RunList", "ChatDesk", "ChatQueue", "ChatProcess" } do
+  "EngineSettings", "Gradients", "RunList", "ChatDesk", "ChatQueue", "ChatProcess" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

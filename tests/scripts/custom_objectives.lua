@@ -146,6 +146,62 @@ function own.cut(policy)
   }
 end
 
+-- Weights each token by a function of its document's log-prob, through which the gradient flows
+-- too: a sum over ranks, given back to the tokens.
+own.per_token = {
+  level = "token",
+  count = own.token.count,
+  loss = function(batch, log_probs)
+    local means = batch:document_sums(log_probs) / batch:document_targets():clamp(1):on(log_probs)
+    local weights = batch:per_token(means:tanh())
+    return -(log_probs:exp() * weights):sum(), { weight = { weights:sum(), batch.targets:numel() } }
+  end,
+}
+
+-- The same weights in a loss that is equal on all ranks.
+function own.per_token_sequence(policy)
+  return {
+    level = "sequence",
+    count = own.token.count,
+    values = function(batch, hidden) return batch:token_log_probs(policy, hidden) end,
+    loss = function(batch, log_probs)
+      local sum = own.per_token.loss(batch, log_probs)
+      return batch:sum(sum) + batch:document_sums(log_probs):square():sum() * 0.001
+    end,
+  }
+end
+
+-- For each token of the stream, the mirrored one of its document.
+local function mirrored_rows(batch)
+  local rows, first = {}, 0
+  for _, length in ipairs(batch:lengths()) do
+    for i = 1, length do rows[first + i] = first + length - i end
+    first = first + length
+  end
+  return moonring.tensor(rows, "int64")
+end
+
+-- Multiplies each token's value by that of the mirrored token of its document, which may be on
+-- another rank; sends values around and sums what ranks give one another.
+own.exchanged = {
+  level = "token",
+  count = own.token.count,
+  loss = function(batch, log_probs)
+    local stream = batch:gather(log_probs)
+    local mirrored = batch:cut(stream:index_select(0, mirrored_rows(batch)))
+    -- Each rank scatters its own values; their sum is the stream.
+    local own_rows = batch.layout:indices()[batch.mesh:sp_rank() + 1]
+    local scattered = batch:reduce_scatter(
+      moonring.zeros({ stream:numel() }, { dtype = log_probs:dtype() })
+        :index_copy(0, own_rows, log_probs:sin()))
+    local ranks, n, counts = batch.mesh:sp_size(), log_probs:numel(), {}
+    for rank = 1, ranks do counts[rank] = math.floor((n + rank - 1) / ranks) end
+    local sent, received = batch:all_to_all(log_probs, counts)
+    local back = batch:all_to_all(sent:exp(), received)
+    return (log_probs * mirrored + scattered * back):sum() * 0.1
+  end,
+}
+
 -- Trains a vector that is added to the hidden state after a layer.
 function own.steered(policy, c)
   local width = moonring.model.open_config(c.model_name_or_path):facts().hidden_size

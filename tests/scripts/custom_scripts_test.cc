@@ -76,7 +76,7 @@ TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
     refused("objective" .. bad .. "option 'level': expected token or sequence, got 'Token' "
       .. "(did you mean 'token'?)", new, with { level = "Token" })
     refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
-      .. "around, count, ", new, with { statistic = { "greedy" } })
+      .. "around, combine, count, ", new, with { statistic = { "greedy" } })
     refused("upto without values", new, with { upto = 1 })
     refused("option 'count': expected a function, got a number", new, with { count = 3 })
     refused("option 'loss' is missing", new, with({}, "loss"))

@@ -116,10 +116,11 @@ TEST_F(LuaExamplesTest, TokenWeights) {
 }
 
 // Reference: the whole step is one micro-batch on one rank, with its loss in autograd's graph: -log
-// of the softmax of the pair's similarity over all other documents.
+// of the softmax of the pair's similarity over all other documents. All tokens are this rank's, so
+// that the loss is one at level "token".
 constexpr char kContrastive[] = R"lua(
   train {
-    level = "sequence",
+    level = "token",
     count = function(batch) return 2 * batch:size() end,
     values = function(batch, hidden)
       local means, first = {}, 0

@@ -146,8 +146,9 @@ TEST_F(StageErrorsTest, Preferences) {
                 HasSubstr("ref_model: builtin:smollm2 has a vocabulary of 49152 ids, the model ")));
   EXPECT_THAT(Train("dpo", "pairs", {"ref_model=nowhere"}),
               FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
-  EXPECT_THAT(Train("sft", "rows", {"precompute_ref_log_probs=true"}),
-              FailsWith(2, "precompute_ref_log_probs is for stages dpo and kto alone"));
+  EXPECT_THAT(
+      Train("sft", "rows", {"precompute_ref_log_probs=true"}),
+      FailsWith(2, HasSubstr("precompute_ref_log_probs: no reference is used in stage sft")));
   EXPECT_THAT(Train("dpo", "pairs", {"train_on_prompt=true"}),
               FailsWith(2, "train_on_prompt is for stage sft alone"));
   EXPECT_THAT(Train("sft", "rows", {"use_dft_loss=true", "label_smoothing_factor=0.1"}),
@@ -157,7 +158,7 @@ TEST_F(StageErrorsTest, Preferences) {
   EXPECT_THAT(Train("pt", "texts", {"use_asft_loss=true"}),
               FailsWith(2, "use_asft_loss is for stage sft alone"));
   EXPECT_THAT(Train("sft", "rows", {"ref_model=model"}),
-              FailsWith(2, "ref_model: in stage sft only use_asft_loss uses it"));
+              FailsWith(2, HasSubstr("ref_model: in stage sft only use_asft_loss uses it")));
 }
 
 TEST_F(StageErrorsTest, Evaluation) {

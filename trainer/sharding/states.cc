@@ -1,7 +1,6 @@
 #include "trainer/sharding/states.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -275,67 +274,6 @@ absl::Status States::SumGradients() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> States::Norm() const {
-  at::Tensor sum = at::full({1}, SumOfSquares(ShardsOf(/*rows=*/false)), at::kDouble);
-  RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sum), "trainer.states: the gradients' norm");
-  const base::Parameters rows = ShardsOf(/*rows=*/true);
-  if (!rows.empty()) {
-    at::Tensor of_rows = at::full({1}, SumOfSquares(rows), at::kDouble);
-    RETURN_IF_ERROR(zero_->experts()->AllReduceSum(of_rows),
-                    "trainer.states: the norm of the experts' gradients");
-    sum.add_(of_rows);
-  }
-  return std::sqrt(sum.item<double>());
-}
-
-absl::StatusOr<std::vector<double>> States::Norms() const {
-  const std::vector<double> mine = SumsOfSquares(shards_);
-  at::Tensor sums = at::zeros({static_cast<int64_t>(shards_.size())}, at::kDouble),
-             of_rows = at::zeros_like(sums);
-  for (size_t i = 0; i < slices_.size(); ++i)
-    (slices_[i].rows ? of_rows : sums).data_ptr<double>()[i] = mine[i];
-  RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sums), "trainer.states: the gradients' norms");
-  if (!ShardsOf(/*rows=*/true).empty())
-    RETURN_IF_ERROR(zero_->experts()->AllReduceSum(of_rows),
-                    "trainer.states: the norms of the experts' gradients");
-  const double* const of = sums.add_(of_rows).data_ptr<double>();
-  std::vector<double> norms(of, of + shards_.size());
-  for (double& norm : norms) norm = std::sqrt(norm);
-  return norms;
-}
-
-absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
-  at::Tensor broken = at::zeros({static_cast<int64_t>(shards_.size())}, at::kLong);
-  const std::vector<std::string> mine = NonFiniteGradients(shards_);  // in the order of shards()
-  for (size_t i = 0, next = 0; i < shards_.size() && next < mine.size(); ++i) {
-    if (shards_[i]->name() != mine[next]) continue;
-    broken.data_ptr<int64_t>()[i] = 1;
-    ++next;
-  }
-  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken),
-                  "trainer.states: which gradients are not finite");
-  if (!ShardsOf(/*rows=*/true).empty())
-    RETURN_IF_ERROR(zero_->experts()->AllReduceMax(broken),
-                    "trainer.states: which gradients of experts are not finite");
-  std::vector<std::string> names;
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    if (broken.data_ptr<int64_t>()[i] != 0) names.push_back(shards_[i]->name());
-  }
-  return names;
-}
-
-absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
-  for (const Slice& slice : slices_) {
-    if (slice.shard->name() != name) continue;
-    if (!slice.shard->gradient().defined()) return at::Tensor();
-    at::Tensor whole;
-    RETURN_IF_ERROR(base::TryTorch([&] { whole = WholeGradient(slice); }),
-                    "trainer.states: ", name);
-    return whole;
-  }
-  return absl::NotFoundError(absl::StrCat("trainer.states: no trainable parameter ", name));
-}
-
 absl::Status States::Publish() {
   at::NoGradGuard no_grad;
   std::vector<comm::Communicator::Gathered> batch;
@@ -372,28 +310,6 @@ void States::ClearGradients() {
     if (slice.sum != nullptr) slice.sum->any = false;
     if (const auto whole = slice.whole.lock()) whole->ClearGradient();
   }
-}
-
-at::Tensor States::JoinRows(const base::Parameter& shard, const at::Tensor& mine) const {
-  std::vector<int64_t> shape = shard.shape().vec();
-  const int64_t row = std::max<int64_t>(shard.numel() / std::max<int64_t>(shape[0], 1), 1);
-  shape[0] = mine.numel() / row;
-  return rows_.at(&shard)->Join(mine.contiguous().view(shape)).view({-1});
-}
-
-at::Tensor States::WholeGradient(const Slice& slice) const {
-  at::NoGradGuard no_grad;
-  const base::Parameter& shard = *slice.shard;
-  if (slice.rows) return JoinRows(shard, slice.shard->GradientOrZeros()).view(shard.shape());
-  const std::vector<int64_t> parts = PartsOf(shard.numel(), zero_->shards()->size());
-  const int rank = zero_->shards()->rank();
-  const at::Tensor part = slice.shard->GradientOrZeros();
-  const at::Tensor whole = at::empty({shard.numel()}, part.options());
-  whole.narrow(0, PartBegin(parts, rank), parts[rank]).copy_(part);
-  comm::Communicator::Transfer transfer =
-      base::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
-  base::ThrowIfError(transfer.Wait());
-  return whole.view(shard.shape());
 }
 
 States::Bytes States::bytes() const {

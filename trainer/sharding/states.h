@@ -24,6 +24,7 @@
 // without one. The parameters must outlive the states; computing a gradient after the states are
 // destroyed throws.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/autograd/parameter.h"
 #include "base/autograd/parameter_home.h"
 #include "trainer/sharding/gradient_scatter.h"
@@ -67,10 +69,20 @@ class States : public std::enable_shared_from_this<States> {
   // The whole gradient of a parameter, after SumGradients; undefined if no rank had one. NOT_FOUND
   // if there is no trainable parameter of that name.
   absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
+
+  // For a caller that changes gradients before clipping: those of this rank's shards, by name.
+  using Gradients = std::map<std::string, at::Tensor>;
+  // Moves the gradients out; the next backward begins at 0. No communication.
+  Gradients TakeGradients();
+  // Replaces a gradient by the whole one (the same on every rank) or by that of this rank's shard,
+  // [elements]. Every rank must call it. No communication. Errors as Gradient, or of the shape.
+  absl::Status SetGradient(const std::string& name, const at::Tensor& gradient);
+  // The sum of a x b over all elements in fp64, each counted once; the same on all ranks.
+  absl::StatusOr<double> Dot(const Gradients& a, const Gradients& b) const;
   absl::Status Publish();
   void ClearGradients();
   // Waits for all transfers between GPU and host, so that the host may read gradients and write
-  // weights. SumGradients waits too; a further call is needed only after the next forward pass.
+  // weights; needed only after a forward pass that follows SumGradients, which waits too.
   void AwaitHost();
 
   // Whether the shard consists of rows that no other rank of the expert group has.
@@ -114,6 +126,8 @@ class States : public std::enable_shared_from_this<States> {
   absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;
+  // Sums over the ranks: `sharded`, of shards, and `rows`, of experts' rows.
+  absl::StatusOr<double> SumOfParts(double sharded, double rows, absl::string_view what) const;
   // Clears the shards' gradients of parameters that have no gradient on any rank, and starts the
   // reduce-scatter of stage 1.
   absl::Status Settle();

@@ -22,6 +22,12 @@ local objective = {}
 --- `loss` returns the sum (0 if the batch adds nothing) and metrics: name -> { sum, count }.
 ---@field loss fun(batch: moonring.Batch, values: any): moonring.Tensor | number,
 ---   table<string, number[]>?
+--- `losses` names several losses whose gradients are computed apart. Then `loss` returns a table of
+--- sums by these names (an absent one is 0), and `combine` the gradient of the step from those of
+--- the losses (moonring.Gradients, by name); default: their sum. The forward is run once for each
+--- loss. The logged loss is their sum.
+---@field losses? string[]
+---@field combine? fun(gradients: table<string, moonring.Gradients>): moonring.Gradients
 --- `statistics` are requested from objectives.log_prob. The results are in batch.statistics; at
 --- sequence level they are summed over each document.
 ---@field statistics? string[]
@@ -75,7 +81,8 @@ local FIELDS = { level = "string", count = "function", loss = "function", statis
   label_smoothing = "number?", temperature = "number?", weights = "function?", values = "function?",
   states = "table?", upto = "number?", around = "any?", mask = "function?",
   needs_reference = "any?", of_targets = "boolean?", survey = "table?", state = "function?",
-  load_state = "function?", parameters = "any?", save = "function?" }
+  load_state = "function?", parameters = "any?", save = "function?", losses = "table?",
+  combine = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Checks an objective and returns it; engine.new calls this. Errors: INVALID_ARGUMENT, with the
@@ -101,6 +108,12 @@ function objective.check(given)
   if given.upto and not given.values then
     options.refuse("objective", "upto without values: the forward ends before log-probs could be ",
       "made, so `values` says what the loss sees")
+  end
+  if given.combine and not given.losses then
+    options.refuse("objective", "combine without losses: expected their names, { \"a\", \"b\" }")
+  elseif given.losses and given.survey then
+    options.refuse("objective", "losses and survey: each loss has passes of its own, and the ",
+      "survey is made once per step")
   end
   if given.survey then
     options.check("objective.survey", given.survey, SURVEY)

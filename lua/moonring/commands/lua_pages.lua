@@ -18,6 +18,7 @@ local PAGES = {
   { "autograd", { "types/autograd", "base/autograd" } },
   { "nn", { "nn" } },
   { "comm", { "types/comm" } },
+  { "collectives", { "types/collectives" } },
   { "attention", { "types/attention", "types/mixing" } },
   { "model", { "types/model", "model", "hub", "types/hub" } },
   { "data", { "types/data", "types/source", "data" } },

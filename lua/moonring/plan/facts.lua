@@ -111,7 +111,7 @@ end
 
 -- Whether a second model is in memory next to the trained one.
 local function holds_reference(c)
-  if not stages.of(c).compares(c) or c.precompute_ref_log_probs then return false end
+  if not stages.compares(c) or c.precompute_ref_log_probs then return false end
   return c.ref_model ~= nil or not adapter_kinds.has(c)
 end
 

@@ -1,11 +1,11 @@
 --- The micro-batch that an objective works on: properties of the whole stream, known before the
 -- first forward, and this rank's shard of its tokens.
+local batch_collectives = require "moonring.run.batch_collectives"
 local batch_forward = require "moonring.run.batch_forward"
 local creation = require "moonring.base.creation"
 local errors = require "moonring.base.errors"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
-local tensor = require "moonring.native.tensor"
 local refuse = require("moonring.base.options").refuse
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
@@ -56,12 +56,15 @@ local batch = {}
 --- `joined`: a scalar whose backward reaches every tensor computed from this batch with a
 --- language-model head: their sum so far.
 ---@field joined? moonring.Tensor
+--- `exchanged`: the same for tensors that ranks have exchanged (batch_collectives.lua).
+---@field exchanged? moonring.Tensor
 --- `states`: by layer, the hidden states after each layer that `hidden` was asked to keep.
 ---@field states? table<integer, moonring.Tensor>
 local Batch = {}
 
--- Methods that compute per-token losses and statistics.
+-- Methods that compute per-token losses and statistics, and differentiable collectives.
 for name, method in pairs(vocabulary_losses) do Batch[name] = method end
+for name, method in pairs(batch_collectives) do Batch[name] = method end
 
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
 
@@ -192,14 +195,6 @@ function Batch:count_targets() return self:document_targets():sum():item() end
 ---@param stream moonring.Tensor [T, ...]
 ---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
-
---- Repeats one number per document for each of this rank's tokens; 0 for tokens of shared prefixes.
----@param numbers number[] one per document
----@return moonring.Tensor fp64 [T_local]
-function Batch:per_token(numbers)
-  local all = tensor.tensor(self:by_stream(numbers), "fp64")
-  return self:cut(all:repeat_interleave(tensor.tensor(self:lengths(), "int64")))
-end
 
 --- The inverse of cut, outside autograd's graph: joins the values of each rank's tokens to those of
 --- the whole stream, the same on every rank of the sp group. Collective over the sp group.

@@ -19,6 +19,7 @@ local placed = require "moonring.config.placed"
 local prefixes = require "moonring.choices.prefixes"
 local products = require "moonring.choices.products"
 local compute = require "moonring.choices.compute"
+local reference_checks = require "moonring.run.reference_checks"
 local schedules = require "moonring.choices.schedules"
 local stages_of = require "moonring.choices.stages"
 local step_range = require "moonring.config.step_range"
@@ -68,6 +69,7 @@ end
 -- Checks the keys of the stage (choices/stages), and keys that depend on each other.
 local function stages(c)
   stages_of.of(c).check(c)
+  reference_checks.keys(c)
   prefixes.check(c)
   if c.ref_model_adapters and not c.ref_model then
     config.fail "ref_model_adapters: expected a ref_model beside it"

@@ -48,6 +48,10 @@ local engine = {}
 ---@field before? string
 ---@field has_checked_gradients? boolean whether the first step's checks ran (gradient_checks.lua)
 ---@field retries? boolean if memory runs out, the step is abandoned and its error returned
+---@field has_trained? boolean whether a step's gradient was computed
+--- `loss_name`: the one of the objective's `losses` whose gradient is being computed; nil: all of
+--- them.
+---@field loss_name? string
 local Engine = {}
 Engine.__index = Engine
 
@@ -63,6 +67,10 @@ local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "t
 function engine.new(given)
   options.check("engine.new", given, OPTIONS)
   objectives.check(given.objective)
+  if given.objective.losses and given.router then
+    options.refuse("objective", "losses: the routers' loss (moe_aux_loss_coef) belongs to none of ",
+      "them: expected moe_aux_loss_coef: 0")
+  end
   local self = setmetatable({}, Engine)
   for name, value in pairs(given) do self[name] = value end
   if not self.parameters then

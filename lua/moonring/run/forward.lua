@@ -1,5 +1,6 @@
 --- Runs one micro-batch through the model and the objective.
 local errors = require "moonring.base.errors"
+local loss_table = require "moonring.run.loss_table"
 local returned = require "moonring.run.returned"
 local tensor = require "moonring.native.tensor"
 
@@ -137,9 +138,11 @@ function forward.loss(engine, batch, noise, reference)
   look_at_reference(engine, batch, reference)
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
-  returned.loss(engine.objective.loss, sum, more)
   for _, state in pairs(batch.states or {}) do state:close() end -- like the hidden states
+  if engine.objective.losses then sum = loss_table.pick(engine, sum) end
+  returned.loss(engine.objective.loss, sum, more)
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
+  if batch.exchanged then joined = joined + batch.exchanged:to(joined:dtype()) end
   return sum, more, joined
 end
 

@@ -26,7 +26,7 @@ function gradient_checks.begin(engine)
   return before
 end
 
---- Call it after the backward. Collective over all ranks at the engine's first step. Errors:
+--- Call it after the backwards of the step. Collective over all ranks at the engine's first step. Errors:
 --- INVALID_ARGUMENT if the loss reaches trainable parameters that a script made and that are not
 --- among the engine's, on all ranks if it does on any.
 ---@param engine moonring.Engine

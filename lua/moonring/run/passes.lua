@@ -1,4 +1,5 @@
 --- Forward and backward of a step's micro-batches, and the totals over them.
+local contract = require "moonring.run.contract"
 local errors = require "moonring.base.errors"
 local lockstep = require "moonring.run.lockstep"
 local metrics = require "moonring.base.metrics"
@@ -58,6 +59,7 @@ local function pass(self, micro)
   if router then router:watch(batch, self.step:size()) end
   if engine.on_batch and micro ~= lockstep.nothing then engine.on_batch(batch) end
   local sum, more, joined = engine:loss(batch, self.noise, engine.reference)
+  contract.check(engine, sum, more)
   if sum:requires_grad() then self.has_graph = true end
   local loss, routed = sum / self.count, router and router:loss(batch, self.balance) or 0
   local whole = router and loss + routed or loss
@@ -92,8 +94,8 @@ function Passes:forward_backward(retries)
 end
 
 --- Sums the loss of the whole step over all ranks. Collective over all ranks. Errors:
---- INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss. If the engine
---- is `tolerant`, the latter error is returned, not raised.
+--- INVALID_ARGUMENT if no rank's loss has a gradient (unless it is one of several losses); ABORTED
+--- for a non-finite loss. If the engine is `tolerant`, the latter error is returned, not raised.
 ---@param part number this group's count as a fraction of the whole step's
 ---@return number loss
 ---@return moonring.Error? fault the error if the loss is non-finite
@@ -101,7 +103,7 @@ function Passes:reduce(part)
   local engine, mesh = self.engine, self.engine.mesh
   -- The numbers are read once per step, so that the host can be up to a step ahead of the device.
   times.within(engine.times, "backward", self.later.read, self.later)
-  if mesh:max(self.has_graph and 1 or 0) == 0 then
+  if mesh:max(self.has_graph and 1 or 0) == 0 and not engine.loss_name then
     errors.fail("step ", self.k, ": ", NO_GRAPH)
   end
   -- A loss at sequence level is the same on all ranks of an sp group, so only one of them counts
@@ -118,6 +120,32 @@ end
 ---@return table<string, number[]>
 function Passes:metrics()
   return metrics.reduce(self.totals, self.engine.mesh, self.engine.objective.level)
+end
+
+--- What the passes of a step give.
+---@class moonring.PassesResult
+---@field short? moonring.Error | string the error if memory ran out on any rank; then nothing else
+---@field loss number of the whole step
+---@field fault? moonring.Error if the loss is non-finite
+---@field metrics table<string, number[]> name -> { sum, count } over all ranks
+
+--- Runs all passes of a step, and sums loss, gradients and metrics over all ranks. Collective over
+--- all ranks. Errors: those of Passes:reduce.
+---@param engine moonring.Engine
+---@param step moonring.Step
+---@param k integer the step's number
+---@param count integer the divisor of each sum
+---@param whole integer the count of all sp groups; with local SGD `count` is that of this one
+---@param retries? boolean running out of memory is returned, not raised
+---@return moonring.PassesResult
+function passes.run(engine, step, k, count, whole, retries)
+  local sums = passes.new(engine, step, k, count)
+  local short = sums:forward_backward(retries)
+  if short then return { short = short } end
+  local loss, fault = sums:reduce(count / whole)
+  times.named(engine.times, "communication", "gradient sum", engine.sum_gradients, engine)
+  engine.has_trained = true
+  return { loss = loss, fault = fault, metrics = sums:metrics() }
 end
 
 return passes

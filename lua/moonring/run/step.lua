@@ -7,11 +7,11 @@
 -- gradients are summed over its own ranks only.
 local errors = require "moonring.base.errors"
 local gradient_checks = require "moonring.run.gradient_checks"
+local named_losses = require "moonring.run.named_losses"
 local nonfinite = require "moonring.run.nonfinite"
 local passes = require "moonring.run.passes"
 local same_data = require "moonring.run.checkpoint.same_data"
 local step_count = require "moonring.run.step_count"
-local times = require "moonring.base.times"
 
 ---@class moonring.step
 local step = {}
@@ -70,20 +70,20 @@ function step.make(engine, batch, k, updates, lr)
   end
 
   local before = gradient_checks.begin(engine)
-  local sums = passes.new(engine, batch, k, count)
-  local short = sums:forward_backward(updates and engine.retries)
-  if short then
+  local run = engine.objective.losses and named_losses.run or passes.run
+  local sums = run(engine, batch, k, count, whole, updates and engine.retries)
+  if sums.short then
     updates:undo()
-    return { outcome = "out_of_memory", why = short }
+    return { outcome = "out_of_memory", why = sums.short }
   end
   gradient_checks.unlisted(engine, before, k)
-  local loss, fault = sums:reduce(count / whole)
-  times.named(engine.times, "communication", "gradient sum", engine.sum_gradients, engine)
-  gradient_checks.unreached(engine, before, k, updates and updates.say)
-  local made = { outcome = "gradient", loss = loss, metrics = sums:metrics(), why = fault }
+  if not sums.fault then
+    gradient_checks.unreached(engine, before, k, updates and updates.say)
+  end
+  local fault, overflow = sums.fault, nil
+  local made = { outcome = "gradient", loss = sums.loss, metrics = sums.metrics, why = fault }
   if not updates then return made end
 
-  local overflow
   if not fault then
     made.norm, overflow = updates:clip_gradients(count > 0)
     fault = overflow and nonfinite.of_gradient(batch, overflow, k)

@@ -11,6 +11,7 @@ local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
 local origins = require "moonring.run.checkpoint.origins"
 local custom_micro_batches = require "moonring.run.custom_micro_batches"
+local reference_checks = require "moonring.run.reference_checks"
 local reference_models = require "moonring.run.reference_models"
 local rollouts = require "moonring.run.rollouts"
 local rollout_settings = require "moonring.choices.rollout_settings"
@@ -31,6 +32,7 @@ local function open_engine(run)
   local c, mesh = run.config, run.mesh
   run.objective = stages.objective(c, run.model)
   rounds.check_objective(c, run.objective)
+  reference_checks.objective(c, run.objective)
   if c.shift_attn and run.objective.needs_reference then
     errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
       "documents: expected one without")

@@ -13,6 +13,7 @@ local output_folder = require "moonring.run.output_folder"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
+local reference_checks = require "moonring.run.reference_checks"
 local reference_models = require "moonring.run.reference_models"
 local rewards = require "moonring.run.run_rewards"
 local rollouts = require "moonring.run.rollouts"
@@ -46,6 +47,7 @@ local function open_engine(run)
   local c, mesh = run.config, run.mesh
   run.attention = strategies.open(c, mesh, run.model)
   run.objective = stages.objective(c, run.model)
+  reference_checks.objective(c, run.objective)
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
     noise = noise.of(c), router = router.of(c, run.model), shifted = c.shift_attn }

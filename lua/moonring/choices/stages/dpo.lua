@@ -1,5 +1,6 @@
 --- Preference optimization on pairs of answers: DPO and related losses (pref_loss; formulas and
 -- sources are in objectives/preference_losses.cc).
+local custom_pieces = require "moonring.choices.custom_pieces"
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local router_groups = require "moonring.choices.router_groups"
@@ -60,7 +61,7 @@ function dpo.depends(c)
 end
 
 local function check_reference(c, loss)
-  if loss.needs_reference then return end
+  if loss.needs_reference or custom_pieces.of(c, "objective") then return end
   if c.precompute_ref_log_probs then
     errors.fail("precompute_ref_log_probs: pref_loss ", loss.name,
       " has no reference whose log-probs could be kept")

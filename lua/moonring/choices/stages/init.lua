@@ -105,4 +105,14 @@ function stages.objective(c, model)
   return made
 end
 
+--- Whether the loss of a configuration needs a reference model. A custom objective that is a
+--- function is created with the model: until then it may need one.
+---@param c moonring.Configuration
+---@return boolean
+function stages.compares(c)
+  local own = custom_pieces.of(c, "objective")
+  if not own then return stages.of(c).compares(c) end
+  return type(own.value) == "function" or own.value.needs_reference ~= nil
+end
+
 return stages

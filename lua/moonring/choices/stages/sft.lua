@@ -1,4 +1,5 @@
 --- Supervised fine-tuning on the answers of conversations.
+local custom_pieces = require "moonring.choices.custom_pieces"
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local router_groups = require "moonring.choices.router_groups"
@@ -69,8 +70,10 @@ function sft.check(c)
     if c[name] and c[name] ~= 0 then chosen[#chosen + 1] = name end
   end
   if #chosen > 1 then errors.fail(table.concat(chosen, " and "), " exclude one another") end
-  if c.ref_model and not c.use_asft_loss then
-    errors.fail "ref_model: in stage sft only use_asft_loss uses it"
+  local uses_reference = c.use_asft_loss or custom_pieces.of(c, "objective")
+  if c.stage == "sft" and c.ref_model and not uses_reference then
+    errors.fail("ref_model: in stage sft only use_asft_loss uses it, and a custom objective with ",
+      "needs_reference")
   end
   if c.train_on_prompt and c.mask_history then
     errors.fail "train_on_prompt and mask_history exclude one another"

@@ -7,9 +7,6 @@ local null = require("moonring.native.system").null
 local pref_losses = {}
 for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.name end
 
--- Stages whose loss may use a reference model.
-local COMPARE = { "dpo", "kto", "sft", "grpo", "rloo", "online_dpo" }
-
 -- Stages with a loss on pairs of answers.
 local PAIRS = { "stage", "dpo", "online_dpo" }
 
@@ -80,13 +77,12 @@ return {
     { "kto_rejected_weight", "float", 1.0, "stage kto: weight of bad answers", least = 0,
       of = { "stage", "kto" } },
     { "ref_model", "string", null, "the reference model; absent: the initial model (LoRA: with its "
-      .. "adapter disabled). In stage sft for use_asft_loss",
-      stages = COMPARE, machine = true },
-    { "ref_model_adapters", "list", null, "adapter folders merged into ref_model",
-      stages = COMPARE, machine = true },
+      .. "adapter disabled). In stage sft for use_asft_loss; in every stage for a custom "
+      .. "objective with needs_reference", machine = true },
+    { "ref_model_adapters", "list", null, "adapter folders merged into ref_model", machine = true },
     { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and store "
-      .. "them in output_dir; then no reference model is kept in memory", resume = "free",
-      stages = { "dpo", "kto" } },
+      .. "them in output_dir; then no reference model is kept in memory. For stages dpo and kto, "
+      .. "and a custom objective with needs_reference = true", resume = "free" },
   } },
   { title = "LoRA", rows = {
     { "lora_rank", "int", 8, "rank of the low-rank matrices", least = 1,
