@@ -47,6 +47,7 @@ local run = moonring.run.open({
   max_completion_length = opt.tokens, max_steps = opt.steps, learning_rate = opt.lr,
   resume_from_checkpoint = opt.resume,
 }, { rollout = rollout, objective = { level = "token", loss = loss,
+  surrogate = true, -- the loss detaches the probabilities before the step
   count = function(batch) return batch:count_targets() end } })
 
 for step in run:steps() do

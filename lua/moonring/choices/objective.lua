@@ -66,6 +66,9 @@ local objective = {}
 --- `of_targets`: whether `values` depend on targets only. A step without targets is then skipped,
 --- as it is for an objective without `values`.
 ---@field of_targets? boolean
+--- `surrogate` says that the gradient is deliberately not that of the loss's value: values that the
+--- loss detaches are constants, as in policy gradients. Only `moonring check` reads it.
+---@field surrogate? boolean
 --- `survey` is { documents = "own" | "mismatched", per_example, run = function(policy, reference,
 --- targets, group) -> metrics }. Its run receives the log-probs of all documents of a step before
 --- the step's first backward.
@@ -80,9 +83,9 @@ local objective = {}
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", temperature = "number?", weights = "function?", values = "function?",
   states = "table?", upto = "number?", around = "any?", mask = "function?",
-  needs_reference = "any?", of_targets = "boolean?", survey = "table?", state = "function?",
-  load_state = "function?", parameters = "any?", save = "function?", losses = "table?",
-  combine = "function?" }
+  needs_reference = "any?", of_targets = "boolean?", surrogate = "boolean?", survey = "table?",
+  state = "function?", load_state = "function?", parameters = "any?", save = "function?",
+  losses = "table?", combine = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Checks an objective and returns it; engine.new calls this. Errors: INVALID_ARGUMENT, with the

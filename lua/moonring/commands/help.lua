@@ -12,8 +12,8 @@ local help = {}
 
 -- The commands in the order of use; others follow, by name.
 local ORDER = { "train", "chat", "export", "preprocess", "evaluate", "plan", "inspect", "report",
-  "watch", "explain", "probe", "needle", "repl", "sft", "dpo", "grpo", "own_loss", "env", "version",
-  "help" }
+  "watch", "explain", "probe", "needle", "check", "repl", "sft", "dpo", "grpo", "own_loss", "env",
+  "version", "help" }
 
 local function commands_in_order()
   local place, names = {}, system.commands()

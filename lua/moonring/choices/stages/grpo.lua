@@ -61,6 +61,7 @@ function grpo.objective(c, policy)
     level = "sequence",
     needs_reference = rollout_settings.beta(c) > 0 and "scored" or nil,
     of_targets = true,
+    surrogate = true, -- the probabilities before the step are constants
     values = function(batch, hidden)
       return batch:token_log_probs(policy, hidden, { temperature = temperature,
         statistics = { "entropy" } })

@@ -38,6 +38,7 @@ function sft.objective(c, policy)
   local o = {
     level = "token",
     label_smoothing = smoothing,
+    surrogate = c.use_dft_loss or c.use_eaft_loss or c.use_asft_loss, -- weights are constants
     statistics = c.use_eaft_loss and { "top_entropy" } or nil,
     count = function(batch) return loss:count(batch:labels(), batch:lengths()) end,
     loss = function(batch, log_probs)
