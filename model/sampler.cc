@@ -39,9 +39,10 @@ at::Tensor Ids(absl::Span<const int64_t> ids) {
 
 }  // namespace
 
-Sampler::Sampler(Transformer& model, StreamHook after)
+Sampler::Sampler(Transformer& model, StreamHook after, LogitsHook logits)
     : model_(model),
       after_(std::move(after)),
+      logits_(std::move(logits)),
       attending_(model.config().layers_keeping(MixerCache::kKeys)),
       cache_(std::make_shared<KvCache>(attending_)) {
   if (model.config().layers_keeping(MixerCache::kState) > 0)
@@ -108,6 +109,15 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   return logits_V;
 }
 
+int64_t Sampler::NextId(at::Tensor logits_V, absl::Span<const int64_t> ids, size_t prompt,
+                        const SamplingOptions& options) const {
+  if (logits_ != nullptr) {
+    const OpenAnswer answer{.prompt_ids = ids.subspan(0, prompt), .ids = ids.subspan(prompt)};
+    logits_V = HookedLogits(logits_, logits_V.to(at::kCPU).unsqueeze(0), {&answer, 1}).squeeze(0);
+  }
+  return ChooseToken(logits_V, ids, options, static_cast<int64_t>(ids.size() - prompt));
+}
+
 absl::StatusOr<std::vector<int64_t>> Sampler::Generate(
     absl::Span<const int64_t> prompt, const SamplingOptions& options,
     const std::function<bool(int64_t)>& on_token) {
@@ -120,7 +130,7 @@ absl::StatusOr<std::vector<int64_t>> Sampler::Generate(
       break;
     ASSIGN_OR_RETURN(const at::Tensor logits_V, NextLogits(ids));
     int64_t id = 0;
-    RETURN_IF_ERROR(base::TryTorch([&] { id = ChooseToken(logits_V, ids, options, generated()); }));
+    RETURN_IF_ERROR(base::TryTorch([&] { id = NextId(logits_V, ids, prompt.size(), options); }));
     if (model_.options().expert_ranks != nullptr)
       RETURN_IF_ERROR(Agree(*model_.options().expert_ranks->group(), id), "sampler");
     ids.push_back(id);

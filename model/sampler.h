@@ -4,6 +4,7 @@
 // Decoding on one rank with a key-value cache: greedy, or drawn by temperature, top_k and top_p.
 //
 // The order is that of Transformers: repetition penalty, temperature, top_k, top_p, then a draw. A
+// logits hook (logits_hook.h) comes before them. A
 // draw depends only on (seed, index of the new token) and the logits: the same call returns the
 // same answer, and no generator has state. Cost of a token: one forward of one row, and the head. A
 // prompt that continues what was last decoded (the next turn of a conversation) costs only its new
@@ -27,6 +28,7 @@
 #include "absl/types/span.h"
 #include "mixers/cache/mixing_cache.h"
 #include "model/kv_cache.h"
+#include "model/logits_hook.h"
 #include "model/stream_hooks.h"
 #include "model/token_choice.h"
 #include "model/transformer.h"
@@ -38,8 +40,9 @@ class Sampler {
   // `model` must outlive the sampler. Call Forget after its weights change. `after` is a hook on
   // the residual stream (stream_hooks.h). It is called for the rows of the prompt, some hundred
   // rows per call, then for the row of each new token. It is not called for cached tokens, whose
-  // keys and values already include its effect.
-  explicit Sampler(Transformer& model, StreamHook after = nullptr);
+  // keys and values already include its effect. `logits` changes the logits of each new token
+  // before it is chosen; it is called with one row, prompt 0, answer 0 and key 0.
+  explicit Sampler(Transformer& model, StreamHook after = nullptr, LogitsHook logits = nullptr);
 
   // Returns the logits [V] of the token after `ids`, in fp32 (fp64 for fp64). INVALID_ARGUMENT if
   // there are no ids, an id is outside the vocabulary, or there are more ids than the model has
@@ -68,8 +71,13 @@ class Sampler {
   int64_t GoBack(int64_t tokens);
   void Mark();
 
+  // Chooses the token after `ids`, of which the first `prompt` are the prompt.
+  int64_t NextId(at::Tensor logits_V, absl::Span<const int64_t> ids, size_t prompt,
+                 const SamplingOptions& options) const;
+
   Transformer& model_;
   const StreamHook after_;
+  const LogitsHook logits_;
   const int64_t attending_;  // number of softmax-attention layers
   std::shared_ptr<KvCache> cache_;
   std::shared_ptr<mixers::MixingCache> mixing_;  // null if all layers have softmax attention

@@ -175,23 +175,35 @@ int64_t IdOf(const Row<Number>& row, const ChoiceOf& of, const SamplingOptions& 
   return row.Draw(Uniform(seed, of.new_ids.size()), options);
 }
 
+// `hooked`: the logits to choose from if a hook changed them; else null.
 template <typename Number>
-Choice Choose(const at::Tensor& logits_V, const ChoiceOf& of, const SamplingOptions& options) {
+Choice Choose(const at::Tensor& logits_V, const Number* hooked, const ChoiceOf& of,
+              const SamplingOptions& options) {
   const Number* const logits = logits_V.const_data_ptr<Number>();
   const int64_t size = logits_V.numel();
   const double temperature = options.temperature == 0.0 ? 1.0 : options.temperature;
   const Row<Number> row(logits, size, temperature);
+  const Number* const from = hooked == nullptr ? logits : hooked;
   int64_t id = 0;
-  if (options.repetition_penalty == 1.0) {
-    id = IdOf(row, of, options);
-  } else {
-    std::vector<double> penalised(logits, logits + size);
+  if (options.repetition_penalty != 1.0) {
+    std::vector<double> penalised(from, from + size);
     std::vector<int64_t> ids(of.prompt.begin(), of.prompt.end());
     ids.insert(ids.end(), of.new_ids.begin(), of.new_ids.end());
     PenaliseRepetition(penalised, ids, options.repetition_penalty);
     id = IdOf(Row<double>(penalised.data(), size, temperature), of, options);
+  } else if (hooked != nullptr) {
+    id = IdOf(Row<Number>(hooked, size, temperature), of, options);
+  } else {
+    id = IdOf(row, of, options);
   }
   return {id, row.LogProb(id)};
+}
+
+template <typename Number>
+Choice Choose(const at::Tensor& logits_V, const at::Tensor& hooked_V, const ChoiceOf& of,
+              const SamplingOptions& options) {
+  return Choose(logits_V, hooked_V.defined() ? hooked_V.const_data_ptr<Number>() : nullptr, of,
+                options);
 }
 
 }  // namespace
@@ -237,28 +249,37 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
   weights.resize(Nucleus(weights, options));
   double left = Uniform(options.seed, static_cast<uint64_t>(index)) *
                 std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+  size_t last = 0;  // the last one with weight > 0: rounding may leave `left` >= 0 at the end
+  for (size_t i = 0; i < weights.size() && weights[i] > 0.0; ++i) {
+    last = i;
     left -= weights[i];
-    if (left < 0.0) return order[i];
+    if (left < 0.0) break;
   }
-  return order[weights.size() - 1];
+  return order[last];
 }
 
 std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
                                  const SamplingOptions& options) {
-  std::vector<at::Tensor> logits;
+  std::vector<at::Tensor> logits, hooked;
   for (const ChoiceOf& of : choices) {
     TORCH_CHECK(of.logits_V.dim() == 1 && of.logits_V.numel() > 0, "sampler: logits of shape ",
                 of.logits_V.sizes(), ", expected [V]");
+    TORCH_CHECK(!of.hooked_V.defined() || of.hooked_V.sizes() == of.logits_V.sizes(),
+                "sampler: hooked logits of shape ", of.hooked_V.sizes(), ", expected ",
+                of.logits_V.sizes());
     const at::ScalarType wide = of.logits_V.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    logits.push_back(of.logits_V.to(at::kCPU, wide).contiguous());
+    const auto host = [&](const at::Tensor& some_V) {
+      return some_V.defined() ? some_V.to(at::kCPU, wide).contiguous() : some_V;
+    };
+    logits.push_back(host(of.logits_V));
+    hooked.push_back(host(of.hooked_V));
   }
   std::vector<Choice> chosen(choices.size());
   if (choices.empty()) return chosen;
   base::RunParallelTasks(std::vector<double>(choices.size(), 1.0), [&](int64_t i) {
     chosen[i] = logits[i].scalar_type() == at::kDouble
-                    ? Choose<double>(logits[i], choices[i], options)
-                    : Choose<float>(logits[i], choices[i], options);
+                    ? Choose<double>(logits[i], hooked[i], choices[i], options)
+                    : Choose<float>(logits[i], hooked[i], choices[i], options);
   });
   return chosen;
 }

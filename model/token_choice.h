@@ -2,7 +2,8 @@
 #define MOONRING_MODEL_TOKEN_CHOICE_H_
 
 // From logits to the next token: greedy, or drawn by temperature, top_k, top_p and min_p, in the
-// order of Transformers: repetition penalty, temperature, top_k, top_p, min_p, then a draw.
+// order of Transformers: repetition penalty, temperature, top_k, top_p, min_p, then a draw. A logit
+// may be -inf: the id is then never chosen.
 //
 // A draw is a function of the logits and of counters; there is no random generator with a state.
 // There are two functions. Both give a token the same probability, but they draw U from different
@@ -54,13 +55,16 @@ struct ChoiceOf {
   absl::Span<const int64_t>
       new_ids;  // ids generated after the prompt; their number is the next token's index
   uint64_t key = 0, answer = 0;
+  // What a logits hook returned for logits_V (logits_hook.h), of the same dtype: the token is
+  // chosen from these logits. Undefined: from logits_V.
+  at::Tensor hooked_V = {};
 };
 
 struct Choice {
   int64_t id = 0;
   // Log-probability of the id under softmax(logits / temperature), or under softmax(logits) if
-  // temperature is 0. It does not include repetition penalty, top_k, top_p and min_p, so that it is
-  // comparable to the log-probability that training computes.
+  // temperature is 0. It does not include a logits hook, repetition penalty, top_k, top_p and
+  // min_p, so that it is comparable to the log-probability that training computes.
   double log_prob = 0.0;
 };
 

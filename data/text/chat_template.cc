@@ -369,6 +369,40 @@ absl::StatusOr<std::vector<int32_t>> ChatTemplate::EncodePrompt(
   return std::move(turn.prompt);
 }
 
+absl::StatusOr<std::vector<int32_t>> ChatTemplate::EncodeNext(const Message& prompt,
+                                                              int32_t last) const {
+  TORCH_CHECK(!IsAnswer(prompt.role), "template '", spec_.name,
+              "': expected a message that comes before an answer");
+  const bool is_user = prompt.role == Role::kUser;
+  if (is_user && absl::c_any_of(spec_.user, [](const Slot& slot) {
+        return absl::StrContains(slot.text, "{{idx}}");
+      })) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "template '", spec_.name, "' numbers the user's messages: expected a tool result"));
+  }
+  // What the assistant's slots have after the text.
+  std::vector<Slot> end = spec_.assistant;
+  constexpr absl::string_view kContent = "{{content}}";
+  const auto holder = absl::c_find_if(
+      end, [&](const Slot& slot) { return absl::StrContains(slot.text, kContent); });
+  if (holder != end.end()) {
+    holder->text.erase(0, holder->text.find(kContent.data()) + kContent.size());
+    end.erase(end.begin(), holder);
+  }
+  EncodedTurn turn;
+  std::vector<int32_t>& ids = turn.prompt;
+  if (spec_.efficient_eos) ids.push_back(eos_);
+  Append(end, "", std::nullopt, ids);
+  const auto is_stop = [this](int32_t id) { return absl::c_linear_search(stop_ids_, id); };
+  if (is_stop(last)) {
+    const auto stop = absl::c_find_if(ids, is_stop);
+    if (stop != ids.end()) ids.erase(ids.begin(), stop + 1);
+  }
+  Append(is_user ? spec_.user : spec_.observation, prompt.content, std::nullopt, ids);
+  AddThought({Role::kAssistant, ""}, turn);
+  return std::move(turn.prompt);
+}
+
 absl::Status CheckToolFormat(absl::string_view name) { return FindToolFormat(name).status(); }
 
 }  // namespace moonring::data

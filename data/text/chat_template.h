@@ -72,6 +72,12 @@ class ChatTemplate {
   // The prompt ids for generating an answer to the conversation.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Conversation& conversation) const;
 
+  // The ids between an answer that a model has generated, whose last id is `last`, and its next
+  // answer: the end of the answer's turn, unless `last` is a stop id, and the message `prompt` (a
+  // tool result, or a user's message). EncodePrompt of the whole conversation has the same ids
+  // there. INVALID_ARGUMENT for a user's message if the template numbers turns.
+  absl::StatusOr<std::vector<int32_t>> EncodeNext(const Message& prompt, int32_t last) const;
+
   // Whether text next to a function call is written.
   bool writes_text_beside_calls() const { return tool_format_.after != nullptr; }
 

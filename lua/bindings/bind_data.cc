@@ -302,6 +302,15 @@ std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector
       chat_template.EncodePrompt(base::ValueOrThrow(data::ConversationOf(texts, system))));
 }
 
+std::vector<int32_t> EncodeNext(data::ChatTemplate& chat_template, std::string role,
+                                std::string text, int64_t last) {
+  const bool is_tool = role == "tool" || role == "observation";
+  TORCH_CHECK_VALUE(is_tool || role == "user", "role: expected tool or user, got '", role, "'");
+  return base::ValueOrThrow(chat_template.EncodeNext(
+      {is_tool ? data::Role::kObservation : data::Role::kUser, std::move(text)},
+      static_cast<int32_t>(last)));
+}
+
 // `files`: contents by file name; `where`: the model's folder, named in error messages.
 std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files,
                                                        std::shared_ptr<data::Tokenizer> tokenizer,
@@ -399,6 +408,7 @@ void OpenData(lua_State* L) {
       L, "Template",
       {
           {"encode_prompt", Bind<&EncodePrompt>},
+          {"encode_next", Bind<&EncodeNext>},
           {"stop_ids",
            Bind<[](data::ChatTemplate& chat_template) { return chat_template.stop_ids(); }>},
           {"tokenizer", Bind<[](data::ChatTemplate& chat_template) {

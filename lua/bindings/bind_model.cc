@@ -28,6 +28,7 @@
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
+#include "lua/bindings/answer_hooks.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/forward_options.h"
 #include "lua/bindings/gguf_options.h"
@@ -495,6 +496,7 @@ int Generate(lua_State* L) {
   const model::SamplingOptions sampling = SamplingOf(options);
   lua_settop(L, 4);  // so that index 4 is on_token, or nil if it is absent
   const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
+  AnswerHooks hooks(L, options);
   options.Finish();
   std::function<bool(int64_t)> on_token;
   if (!lua_isnoneornil(L, 4)) {
@@ -508,9 +510,10 @@ int Generate(lua_State* L) {
       return go_on;
     };
   }
-  model::Sampler sampler(*model.transformer, around);
-  return Value<std::vector<int64_t>>::Push(
-      L, base::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
+  model::Sampler sampler(*model.transformer, around, hooks.logits());
+  auto ids = sampler.Generate(prompt, sampling, on_token);
+  hooks.Raise();
+  return Value<std::vector<int64_t>>::Push(L, base::ValueOrThrow(std::move(ids)));
 }
 
 // Generates answers to many prompts. Pushes a list by prompt of lists by answer.
@@ -520,9 +523,13 @@ int Rollout(lua_State* L) {
   model::Transformer& model = *held->transformer;
   const std::vector<model::RolloutPrompt> prompts = PromptsOf(L, 2);
   Options options(L, 3);
-  const model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
+  model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
+  AnswerHooks hooks(L, options);
+  hooks.AddTo(wanted, options);
   options.Finish();
-  return PushAnswers(L, base::ValueOrThrow(model::Rollout(model, prompts, wanted))).count;
+  const auto answers = model::Rollout(model, prompts, wanted);
+  hooks.Raise();
+  return PushAnswers(L, base::ValueOrThrow(answers), wanted.next_turn != nullptr).count;
 }
 
 }  // namespace

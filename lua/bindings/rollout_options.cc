@@ -60,19 +60,26 @@ model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t l
   return wanted;
 }
 
-Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers) {
+Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers,
+                   bool has_turns) {
   lua_createtable(L, static_cast<int>(answers.size()), 0);
   for (size_t p = 0; p < answers.size(); ++p) {
     lua_createtable(L, static_cast<int>(answers[p].size()), 0);
     for (size_t a = 0; a < answers[p].size(); ++a) {
       const model::Answer& answer = answers[p][a];
-      lua_createtable(L, 0, 3);
+      lua_createtable(L, 0, has_turns ? 5 : 3);
       Value<std::vector<int64_t>>::Push(L, answer.ids);
       lua_setfield(L, -2, "ids");
       lua_pushboolean(L, answer.stopped);
       lua_setfield(L, -2, "stopped");
       Value<std::vector<double>>::Push(L, answer.log_probs);
       lua_setfield(L, -2, "log_probs");
+      if (has_turns) {
+        Value<std::vector<int64_t>>::Push(L, answer.mask);
+        lua_setfield(L, -2, "mask");
+        lua_pushnumber(L, static_cast<double>(answer.turns));
+        lua_setfield(L, -2, "turns");
+      }
       lua_rawseti(L, -2, static_cast<int>(a + 1));
     }
     lua_rawseti(L, -2, static_cast<int>(p + 1));

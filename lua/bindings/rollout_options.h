@@ -27,8 +27,10 @@ std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index);
 // stack (forward_options.h).
 model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t layers);
 
-// Pushes a list by prompt of lists by answer: {ids, stopped, log_probs}.
-Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers);
+// Pushes a list by prompt of lists by answer: {ids, stopped, log_probs}, and {mask, turns} if
+// answers may have several turns.
+Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers,
+                   bool has_turns);
 
 }  // namespace moonring::lua
 

@@ -362,7 +362,7 @@
 --- maximum tokens of a prompt: of a longer one the last tokens are kept (overlong: drop and error
 --- apply too); absent: cutoff_len
 ---@field max_prompt_length? integer
---- maximum tokens of a completion; default 256
+--- maximum tokens of a completion, with those of tool results (rollout_hooks); default 256
 ---@field max_completion_length integer
 --- stages that generate: tokens with less than min_p x the largest probability are never sampled.
 --- temperature, top_p, top_k and repetition_penalty act too; their defaults are 1 (online_dpo:
@@ -381,6 +381,9 @@
 --- the ranks of an sp group generate together, and each stores the keys and values of its own
 --- tokens; otherwise each rank stores those of all tokens; default 1024
 ---@field rollout_spread_length integer
+--- a Lua file of functions that take part in generating completions: logits changes the logits of
+--- the next tokens, continue answers a turn, for example with a tool's result (docs/rollouts.md)
+---@field rollout_hooks? string
 --- replace prompts whose completions all have the same reward, which give no gradient, by other
 --- prompts (DAPO, arXiv 2503.14476); default false
 ---@field dynamic_sampling boolean

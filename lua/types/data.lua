@@ -256,6 +256,15 @@ local Template = {}
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
 
+--- Encodes what stands between an answer that the model has generated and its next answer: the end
+--- of the answer's turn, unless the answer ended with a stop id, and a message. Errors:
+--- INVALID_ARGUMENT for another role, and for a user's message if the template numbers turns.
+---@param role "tool" | "user"
+---@param text string the message, such as a tool's result
+---@param last integer the last id of the answer
+---@return integer[]
+function Template:encode_next(role, text, last) end
+
 --- The tokenizer that this template uses: the one passed to data.template, to which the tokens that
 --- end an answer were added as special tokens.
 ---@return moonring.Tokenizer

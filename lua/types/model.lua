@@ -622,6 +622,17 @@ function Model:save_gguf(path, options) end
 ---@param options? table { write }
 function Model:save_gradients(path, options) end
 
+--- An answer that is being generated, as hooks receive it: the same table in all calls, in which a
+--- hook may keep fields of its own.
+---@class moonring.OpenAnswer
+---@field prompt integer index of its prompt in the list of prompts, from 1
+---@field answer integer its number among the answers to the prompt, from 1
+---@field key integer the prompt's key
+---@field prompt_ids integer[]
+---@field ids integer[] the tokens so far, sampled and given
+---@field turn integer number of the current turn, from 1
+---@field first integer index in `ids`, from 1, of the current turn's first token
+
 ---@class moonring.GenerateOptions
 ---@field max_new_tokens? integer default 128
 ---@field temperature? number 0 or absent: greedy decoding
@@ -635,10 +646,13 @@ function Model:save_gradients(path, options) end
 ---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? hook as in
 ---   Model:forward, called for all rows that are decoded: at most 512 rows of the prompt at a time,
 ---   then each new token
+---@field logits? fun(logits: moonring.Tensor, answers: moonring.OpenAnswer[]): moonring.Tensor?
+---   hook as in Model:rollout, with one row
 
 --- Generates an answer with a KV cache, on this rank only. Sampling depends only on the seed, the
 --- index of the new token and the logits, so the same call returns the same answer. The logits are
---- processed in the order of Transformers: penalty, temperature, top_k, top_p, sampling.
+--- processed in the order of Transformers: the hook `logits`, penalty, temperature, top_k, top_p,
+--- sampling.
 ---@param prompt integer[] token ids, at least one
 ---@param options? moonring.GenerateOptions
 ---@param on_token? fun(id: integer): boolean? called with each new id except a stop id; if it
@@ -676,20 +690,39 @@ function Model:generate(prompt, options, on_token) end
 ---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? hook as in
 ---   Model:forward, called for all rows that are decoded: at most 512 rows of prompts at a time,
 ---   and the rows of answers
+--- `logits` is called before each choice of tokens with the logits [rows, vocabulary] (fp32, or
+--- fp64 for an fp64 model, on the CPU) and the answer of each row. It changes them in place or
+--- returns others of the same shape and dtype; -inf bans an id. It must treat each row
+--- independently of the others. With `attention` the first rank of the sp group calls it. Keys and
+--- values stay cached.
+---@field logits? fun(logits: moonring.Tensor, answers: moonring.OpenAnswer[]): moonring.Tensor?
+--- `continue` is called when an answer ends with a stop id or a stop text, also at max_new_tokens.
+--- It returns the token ids that follow, such as a tool's result, and the answer continues after
+--- them; nothing: the answer is finished. They count towards max_new_tokens; if they leave no room
+--- for another token, the answer ends without them and is not `stopped`. With `attention` the first
+--- rank of the sp group calls it.
+---@field continue? fun(answer: moonring.OpenAnswer): integer[]?
+---@field max_turns? integer `continue` is not called after so many turns; default 0: no limit
+---@field stop_texts? string[] texts that end a turn, with the token that completes them; they need
+---   `tokenizer`
+---@field tokenizer? moonring.Tokenizer
 
 ---@class moonring.RolloutAnswer
 ---@field ids integer[] the new ids, including the stop id that ended the answer
----@field stopped boolean whether a stop id ended the answer; else it ended at max_new_tokens or at
----   the model's context length
+---@field stopped boolean whether a stop id or a stop text ended the answer; else it ended at
+---   max_new_tokens or at the model's context length
 ---@field log_probs number[] log-probability of each id under softmax(logits / temperature), before
----   penalty, top_k, top_p and min_p are applied; for temperature 0 under softmax(logits)
+---   the hook `logits`, penalty, top_k, top_p and min_p are applied; for temperature 0 under
+---   softmax(logits); 0 for an id that `continue` gave
+---@field mask? integer[] with `continue`: for each id 1 if it was sampled, 0 if it was given
+---@field turns? integer with `continue`
 
 --- Generates answers to many prompts at once, on this rank. A prompt is computed once for all its
 --- answers. When an answer ends, the next one takes its place at once (continuous batching).
 --- Sampling depends only on the seed, the prompt's key, the index of the answer, the index of the
 --- new token and the logits, so an answer does not depend on which others run at the same time. The
---- logits are processed in the order of Transformers: penalty, temperature, top_k, top_p, min_p,
---- sampling.
+--- logits are processed in the order of Transformers: the hook `logits`, penalty, temperature,
+--- top_k, top_p, min_p, sampling.
 ---@param prompts moonring.RolloutPrompt[]
 ---@param options? moonring.RolloutOptions
 ---@return moonring.RolloutAnswer[][] answers by prompt, then by answer

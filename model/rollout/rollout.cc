@@ -2,30 +2,20 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
-#include "attention/kernels/tile_plan.h"
-#include "base/memory/memory_account.h"
-#include "base/memory/to_device.h"
 #include "base/status/status_macros.h"
 #include "base/status/torch_status.h"
-#include "comm/layout.h"
-#include "comm/row_exchange.h"
-#include "comm/sequence.h"
-#include "kernels/products/product_scope.h"
-#include "mixers/over_ranks/batch_mixing.h"
-#include "mixers/over_ranks/end_states.h"
-#include "mixers/over_ranks/mixing_planner.h"
-#include "model/next_logits.h"
+#include "comm/communicator.h"
+#include "model/rollout/decisions.h"
 #include "model/rollout/kept_casts.h"
-#include "model/rollout/paged_cache.h"
+#include "model/rollout/row_forwards.h"
 
 namespace moonring::model {
 namespace {
@@ -37,12 +27,6 @@ constexpr int64_t kPromptRows = 512;
 // A prompt of more tokens than this is computed in separate forwards.
 constexpr int64_t kShortPrompt = 64;
 
-// A sequence in the caches: a prompt, or one answer to it.
-struct Sequence {
-  int64_t keys = 0, state = 0;  // the sequence's numbers in the two caches
-  int64_t tokens = 0;           // cached tokens
-};
-
 class Scheduler {
  public:
   Scheduler(Transformer& model, absl::Span<const RolloutPrompt> prompts,
@@ -50,12 +34,9 @@ class Scheduler {
       : model_(model),
         given_(prompts),
         options_(options),
-        spread_(options.spread.has_value() && options.spread->ranks->size() > 1 ? &*options.spread
-                                                                                : nullptr),
-        cache_(std::make_shared<PagedCache>(spread_ == nullptr ? nullptr : spread_->ranks)),
+        decisions_(options, model.config().vocab_size),
+        forwards_(model, options),
         made_(prompts.size(), std::vector<Answer>(std::max<int64_t>(0, options.answers))) {
-    if (model.config().layers_keeping(MixerCache::kState) > 0)
-      mixing_ = std::make_shared<mixers::BatchMixing>();
     if (options.sampling.max_new_tokens == 0) next_prompt_ = given_.size();
   }
 
@@ -63,18 +44,33 @@ class Scheduler {
     return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
   }
 
-  // Runs the forwards of long prompts, then one forward of the answers. With lockstep every rank
-  // must run the same number of forwards, even if it has no rows. So prompts then run in the
-  // forward of the answers or, if they are split over ranks, in one separate forward.
+  // Runs the forwards of long prompts and of long texts that answers were given, then one forward
+  // of the answers. With lockstep every rank must run the same number of forwards, even if it has
+  // no rows. So all rows then run in the forward of the answers, except prompts that are split over
+  // ranks: they have one separate forward.
   void Step() {
     AdmitPrompts();
-    int64_t left = kPromptRows;  // remaining prompt rows of this step
-    if (spread_ != nullptr) {
-      RunPrompts();
-      left = 0;
-    }
+    if (forwards_.spread() != nullptr) RunPrompts();
     const bool together = options_.lockstep != nullptr;
-    Rows rows = AnswerRows();
+    int64_t left = kPromptRows;  // remaining rows of prompts and of given texts in this step
+    Rows rows;
+    for (Running& running : running_) {
+      const int64_t pending = Pending(running);
+      if (pending == 1) {
+        AddAnswer(rows, running, 1);
+      } else if (left <= 0) {
+        continue;
+      } else if (together) {
+        left -= AddAnswer(rows, running, left);
+      } else if (pending <= kShortPrompt) {
+        left -= AddAnswer(rows, running, pending);
+      } else {
+        Rows piece;
+        left -= AddAnswer(piece, running, kPromptRows);
+        RunRows(piece, /*few=*/false);
+      }
+    }
+    if (forwards_.spread() != nullptr) left = 0;
     for (Prompt& prompt : prompts_) {
       const int64_t length = LengthOf(prompt);
       if (prompt.logits_V.defined() || left <= 0) continue;
@@ -90,102 +86,114 @@ class Scheduler {
     }
     if (!rows.ids.empty() || together)
       RunRows(rows, /*few=*/!together || rows.ids.size() <= kShortPrompt);
+    std::erase_if(running_, [](const Running& running) { return running.ended; });
     StartAnswers();
   }
 
   std::vector<std::vector<Answer>> TakeAnswers() { return std::move(made_); }
 
-  void Fill(RolloutReport& report) const {
-    report = report_;
-    report.most_blocks = cache_->pool().most_used();
-    report.blocks_left = cache_->pool().used();
-    report.cache_bytes = cache_->bytes() + (mixing_ == nullptr ? 0 : mixing_->bytes());
-  }
+  RolloutReport report() const { return forwards_.report(); }
 
  private:
   // A prompt that is being computed, or that waits until all of its answers have started.
   struct Prompt {
     size_t number = 0;
-    Sequence sequence;
+    CachedSequence sequence;
     at::Tensor logits_V;  // of the first new token; undefined until the prompt is computed
     int64_t begun = 0;    // number of answers started
   };
   struct Running {
     size_t prompt = 0;
     int64_t answer = 0;
-    Sequence sequence;
+    CachedSequence sequence;
+    int64_t turn_begin = 0;  // index in Answer::ids of the turn's first token
+    bool ended = false;
   };
-  // Rows of one forward, in this order: one row of each answer, then rows of prompts.
-  struct Rows {
-    std::vector<int64_t> ids, positions, lengths;
-    std::vector<PagedCache::Rows> keys;
-    std::vector<mixers::BatchMixing::Rows> states;
-    // Rows whose logits are needed: those of the answers, then the last row of each prompt that
-    // ends here.
-    std::vector<int64_t> wanted;
-    size_t answers = 0;
+  // Rows of one forward: those of answers, then those of prompts. Logits are needed of the last
+  // rows of `answers`, then of `whole_prompts`.
+  struct Rows : ForwardRows {
+    std::vector<Running*> answers;  // whose tokens are all cached after this forward
     std::vector<Prompt*> whole_prompts;
-
-    void Add(Sequence& sequence, absl::Span<const int64_t> some, int64_t length) {
-      const auto count = static_cast<int64_t>(some.size());
-      ids.insert(ids.end(), some.begin(), some.end());
-      for (int64_t row = 0; row < count; ++row) positions.push_back(sequence.tokens + row);
-      lengths.insert(lengths.end(), count, length);
-      keys.push_back({sequence.keys, count});
-      states.push_back({sequence.state, count});
-      sequence.tokens += count;
-    }
   };
-
-  Sequence Open() { return {cache_->Open(), mixing_ == nullptr ? 0 : mixing_->Open(), 0}; }
-  Sequence Fork(const Sequence& from) {
-    return {cache_->Fork(from.keys), mixing_ == nullptr ? 0 : mixing_->Fork(from.state),
-            from.tokens};
-  }
-  void Close(const Sequence& sequence) {
-    cache_->Close(sequence.keys);
-    if (mixing_ != nullptr) mixing_->Close(sequence.state);
-  }
 
   Answer& AnswerOf(const Running& running) { return made_[running.prompt][running.answer]; }
 
-  ChoiceOf ChoiceFor(const Running& running, at::Tensor logits_V) {
+  OpenAnswer OpenOf(const Running& running) {
     const RolloutPrompt& prompt = given_[running.prompt];
-    return {std::move(logits_V), prompt.ids, AnswerOf(running).ids, prompt.key,
-            static_cast<uint64_t>(running.answer)};
+    const Answer& answer = AnswerOf(running);
+    return {static_cast<int64_t>(running.prompt),
+            running.answer,
+            prompt.key,
+            prompt.ids,
+            answer.ids,
+            answer.turns - 1,
+            running.turn_begin};
+  }
+  std::vector<OpenAnswer> OpenOf(absl::Span<Running* const> of) {
+    std::vector<OpenAnswer> open;
+    for (const Running* const running : of) open.push_back(OpenOf(*running));
+    return open;
   }
 
-  // Appends a choice to an answer. Returns whether the answer ends; its sequence is then closed.
-  bool Take(const Running& running, const Choice& choice) {
-    Answer& answer = AnswerOf(running);
-    answer.ids.push_back(choice.id);
-    answer.log_probs.push_back(choice.log_prob);
+  // Number of the answer's tokens that are not in the caches: the last sampled one, and those given
+  // after it.
+  int64_t Pending(const Running& running) {
+    return static_cast<int64_t>(given_[running.prompt].ids.size() + AnswerOf(running).ids.size()) -
+           running.sequence.tokens;
+  }
+
+  // Whether an answer of `count` tokens can have another one.
+  bool HasRoom(const Running& running, size_t count) const {
+    const auto all = static_cast<int64_t>(count + given_[running.prompt].ids.size());
+    return static_cast<int64_t>(count) < options_.sampling.max_new_tokens &&
+           all <= model_.config().max_position_embeddings;
+  }
+
+  void End(Running& running, bool stopped) {
+    AnswerOf(running).stopped = stopped;
+    running.ended = true;
+    forwards_.Close(running.sequence);
+  }
+
+  // Chooses the next token of each answer from its row of logits. Ends answers, and continues those
+  // whose turn has ended.
+  void Advance(const std::vector<at::Tensor>& logits_V, absl::Span<Running* const> of) {
+    const std::vector<Choice> chosen = decisions_.Tokens(logits_V, OpenOf(of));
     const std::vector<int64_t>& stops = options_.sampling.stop_ids;
-    answer.stopped = std::find(stops.begin(), stops.end(), choice.id) != stops.end();
-    const auto count = static_cast<int64_t>(answer.ids.size()),
-               all = count + static_cast<int64_t>(given_[running.prompt].ids.size());
-    const bool ends = answer.stopped || count >= options_.sampling.max_new_tokens ||
-                      all > model_.config().max_position_embeddings;
-    if (ends) Close(running.sequence);
-    return ends;
+    std::vector<Running*> asked;
+    for (size_t i = 0; i < of.size(); ++i) {
+      Answer& answer = AnswerOf(*of[i]);
+      answer.ids.push_back(chosen[i].id);
+      answer.log_probs.push_back(chosen[i].log_prob);
+      answer.mask.push_back(1);
+      const bool stopped =
+          std::find(stops.begin(), stops.end(), chosen[i].id) != stops.end() ||
+          (options_.ends_turn != nullptr &&
+           options_.ends_turn(absl::MakeConstSpan(answer.ids).subspan(of[i]->turn_begin)));
+      const bool last = options_.max_turns > 0 && answer.turns >= options_.max_turns;
+      if (stopped && options_.next_turn != nullptr && !last) {
+        asked.push_back(of[i]);
+      } else if (stopped || !HasRoom(*of[i], answer.ids.size())) {
+        End(*of[i], stopped);
+      }
+    }
+    const auto turns = decisions_.Turns(OpenOf(asked));
+    for (size_t i = 0; i < asked.size(); ++i) Continue(*asked[i], turns[i]);
   }
 
-  // Chooses tokens. Ranks that share the sequences use the choices of the first rank, because their
-  // logits may differ in the last bit.
-  std::vector<Choice> Choose(const std::vector<ChoiceOf>& choices) {
-    std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
-    if (spread_ == nullptr || chosen.empty()) return chosen;
-    at::Tensor all = at::empty({static_cast<int64_t>(chosen.size()), 2}, at::kDouble);
-    auto* const numbers = all.mutable_data_ptr<double>();
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      numbers[2 * i] = static_cast<double>(chosen[i].id);
-      numbers[2 * i + 1] = chosen[i].log_prob;
+  // Starts the next turn of an answer after the tokens `given`, or ends the answer.
+  void Continue(Running& running, const std::optional<std::vector<int64_t>>& given) {
+    Answer& answer = AnswerOf(running);
+    const size_t count = answer.ids.size() + (given.has_value() ? given->size() : 0);
+    if (!given.has_value() || !HasRoom(running, count)) {
+      End(running, /*stopped=*/!given.has_value());
+      return;
     }
-    base::ThrowIfError(spread_->ranks->Broadcast(all, /*root=*/0));
-    const auto* const agreed = all.const_data_ptr<double>();
-    for (size_t i = 0; i < chosen.size(); ++i)
-      chosen[i] = {static_cast<int64_t>(agreed[2 * i]), agreed[2 * i + 1]};
-    return chosen;
+    answer.ids.insert(answer.ids.end(), given->begin(), given->end());
+    answer.log_probs.resize(count, 0.0);
+    answer.mask.resize(count, 0);
+    running.turn_begin = static_cast<int64_t>(count);
+    ++answer.turns;
   }
 
   int64_t room() const { return options_.sequences - static_cast<int64_t>(running_.size()); }
@@ -194,27 +202,29 @@ class Scheduler {
   // answer is drawn from the prompt's logits.
   void StartAnswers() {
     while (room() > 0) {
-      std::vector<Running> begun;
-      std::vector<ChoiceOf> choices;
+      std::deque<Running> begun;
+      std::vector<Running*> of;
+      std::vector<at::Tensor> logits_V;
       for (Prompt& prompt : prompts_) {
         if (!prompt.logits_V.defined()) continue;
         for (; prompt.begun < options_.answers && static_cast<int64_t>(begun.size()) < room();
              ++prompt.begun) {
-          begun.push_back({prompt.number, prompt.begun, Fork(prompt.sequence)});
-          choices.push_back(ChoiceFor(begun.back(), prompt.logits_V));
+          begun.push_back({prompt.number, prompt.begun, forwards_.Fork(prompt.sequence)});
+          of.push_back(&begun.back());
+          logits_V.push_back(prompt.logits_V);
         }
       }
       if (begun.empty()) return;
-      const std::vector<Choice> chosen = Choose(choices);
-      for (size_t i = 0; i < begun.size(); ++i) {
-        if (!Take(begun[i], chosen[i])) running_.push_back(begun[i]);
+      Advance(logits_V, of);
+      for (const Running& running : begun) {
+        if (!running.ended) running_.push_back(running);
       }
       for (auto prompt = prompts_.begin(); prompt != prompts_.end();) {
         if (prompt->begun < options_.answers) {
           ++prompt;
           continue;
         }
-        Close(prompt->sequence);
+        forwards_.Close(prompt->sequence);
         prompt = prompts_.erase(prompt);
       }
     }
@@ -226,7 +236,7 @@ class Scheduler {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
     while (next_prompt_ < given_.size() && owed < room()) {
-      prompts_.push_back({next_prompt_++, Open(), {}, 0});
+      prompts_.push_back({next_prompt_++, forwards_.Open(), {}, 0});
       owed += options_.answers;
     }
   }
@@ -235,16 +245,18 @@ class Scheduler {
     return static_cast<int64_t>(given_[prompt.number].ids.size());
   }
 
-  Rows AnswerRows() {
-    Rows rows;
-    rows.answers = running_.size();
-    for (Running& running : running_) {
-      const Answer& answer = AnswerOf(running);
-      const int64_t length = running.sequence.tokens + 1;
-      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()));
-      rows.Add(running.sequence, {&answer.ids.back(), 1}, length);
+  // Adds at most `most` of the answer's tokens that are not cached to `rows`; returns how many.
+  int64_t AddAnswer(Rows& rows, Running& running, int64_t most) {
+    const std::vector<int64_t>& ids = AnswerOf(running).ids;
+    const int64_t pending = Pending(running), count = std::min(most, pending),
+                  first = static_cast<int64_t>(ids.size()) - pending;
+    rows.Add(running.sequence, absl::MakeConstSpan(ids).subspan(first, count),
+             running.sequence.tokens + pending);
+    if (count == pending) {
+      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()) - 1);
+      rows.answers.push_back(&running);
     }
-    return rows;
+    return count;
   }
 
   // Adds at most `most` of the prompt's next rows to `rows`; returns how many.
@@ -260,128 +272,50 @@ class Scheduler {
     return count;
   }
 
-  // Runs a forward and processes its logits. `few`: use matrix products in which the bits of a row
-  // do not depend on the other rows.
+  // Runs a forward and processes its logits. `few`: as for RowForwards::Run.
   void RunRows(const Rows& rows, bool few) {
-    const at::NoGradGuard no_grad;
-    cache_->Begin(rows.keys);
-    if (mixing_ != nullptr) mixing_->Begin(rows.states);
-    const at::Tensor hidden_TD =
-        Hidden(base::ToDevice(rows.ids, at::kCPU), base::ToDevice(rows.positions, at::kCPU),
-               base::ToDevice(rows.lengths, at::kCPU), mixing_, few);
-    const at::Tensor logits_BV =
-        Logits(hidden_TD.index_select(0, base::ToDevice(rows.wanted, hidden_TD.device())));
-    std::vector<ChoiceOf> choices;
-    for (size_t i = 0; i < rows.answers; ++i)
-      choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
+    const at::Tensor logits_BV = forwards_.Run(rows, few);
+    std::vector<at::Tensor> logits_V;
+    for (size_t i = 0; i < rows.answers.size(); ++i)
+      logits_V.push_back(logits_BV.select(0, static_cast<int64_t>(i)));
     for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
       // Makes a copy, because a view would keep all logits of this forward in memory.
       rows.whole_prompts[i]->logits_V =
-          logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
+          logits_BV.select(0, static_cast<int64_t>(rows.answers.size() + i)).clone();
     }
-    if (rows.answers == 0) return;
-    const std::vector<Choice> chosen = Choose(choices);
-    std::vector<Running> still;
-    for (size_t i = 0; i < running_.size(); ++i) {
-      if (!Take(running_[i], chosen[i])) still.push_back(running_[i]);
-    }
-    running_ = std::move(still);
+    Advance(logits_V, rows.answers);
   }
 
-  // Computes whole prompts with sequence-parallel attention over the ranks that share them. A
-  // forward has up to kPromptRows rows per rank, or one longer prompt.
+  // Computes whole prompts on the ranks that share them. A forward has up to kPromptRows rows per
+  // rank, or one longer prompt.
   void RunPrompts() {
-    const at::NoGradGuard no_grad;
-    const int rank = spread_->ranks->rank();
     std::vector<Prompt*> some;
-    std::vector<int64_t> ids, lengths, lengths_of_rows, keys, states;
+    std::vector<WholePrompt> whole;
+    size_t rows = 0;
     for (Prompt& prompt : prompts_) {
-      const std::vector<int64_t>& of_prompt = given_[prompt.number].ids;
+      const std::vector<int64_t>& ids = given_[prompt.number].ids;
       if (prompt.logits_V.defined()) continue;
-      const size_t most = static_cast<size_t>(kPromptRows) * spread_->ranks->size();
-      if (!some.empty() && ids.size() + of_prompt.size() > most) break;
+      const size_t most = static_cast<size_t>(kPromptRows) * forwards_.spread()->ranks->size();
+      if (!some.empty() && rows + ids.size() > most) break;
       some.push_back(&prompt);
-      ids.insert(ids.end(), of_prompt.begin(), of_prompt.end());
-      lengths.push_back(static_cast<int64_t>(of_prompt.size()));
-      lengths_of_rows.insert(lengths_of_rows.end(), lengths.back(), lengths.back());
-      keys.push_back(prompt.sequence.keys);
-      states.push_back(prompt.sequence.state);
-      prompt.sequence.tokens = lengths.back();
+      whole.push_back({ids, &prompt.sequence});
+      rows += ids.size();
     }
     if (some.empty() && options_.lockstep == nullptr) return;
-    const auto layout = base::ValueOrThrow(comm::Layout::Create(
-        lengths, spread_->attention->Divide(lengths), attention::CausalTileArea));
-    std::shared_ptr<attention::PlannedAttention> plan =
-        base::ValueOrThrow(spread_->attention->Plan(layout));
-    cache_->BeginPrompts(std::move(plan), layout->spans(rank), keys, lengths);
-    std::shared_ptr<mixers::PlannedMixing> mixing;
-    if (mixing_ != nullptr) {
-      mixing = std::make_shared<mixers::EndStates>(
-          mixers::PlanMixing(layout, spread_->ranks, spread_->mixing), layout, spread_->ranks,
-          [this, states](int64_t layer, const mixers::DocumentEnds& ends) {
-            mixing_->Put(layer, states, ends.last_DRC, ends.state_DHVK);
-          });
-    }
-    const auto cut = [&](const std::vector<int64_t>& stream) {
-      return layout->Cut(base::ToDevice(stream, at::kCPU), rank);
-    };
-    const at::Tensor hidden_TD =
-        Hidden(cut(ids), layout->Cut(comm::PositionsInDocuments(lengths), rank),
-               cut(lengths_of_rows), mixing, /*few=*/false);
-    const at::Tensor logits_BV = Logits(LastRows(*layout, hidden_TD));
+    const at::Tensor logits_BV = forwards_.RunWhole(whole);
     for (size_t i = 0; i < some.size(); ++i)
       some[i]->logits_V = logits_BV.select(0, static_cast<int64_t>(i)).clone();
-  }
-
-  // Returns the last row of every prompt, on every rank.
-  at::Tensor LastRows(const comm::Layout& layout, const at::Tensor& hidden_TD) const {
-    comm::SpansOfRanks ends(layout.ranks());
-    for (int rank = 0; rank < layout.ranks(); ++rank) {
-      for (size_t d = 0; d < layout.lengths().size(); ++d)
-        ends[rank].push_back(
-            {static_cast<int64_t>(d), layout.lengths()[d] - 1, layout.lengths()[d]});
-    }
-    const auto map =
-        std::make_shared<const comm::RowMap>(comm::SpansOf(layout), ends, spread_->ranks->rank());
-    return comm::MoveRows({{hidden_TD, map, nullptr}}, spread_->ranks)[0];
-  }
-
-  at::Tensor Hidden(const at::Tensor& ids_T, const at::Tensor& positions_T,
-                    const at::Tensor& lengths_T, std::shared_ptr<mixers::PlannedMixing> mixing,
-                    bool few) {
-    const ForwardOptions options{.lengths_T = lengths_T,
-                                 .mixing = std::move(mixing),
-                                 .hooks = {.after = options_.after},
-                                 .products = Products(few)};
-    ++report_.forwards;
-    report_.rows += ids_T.size(0);
-    return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
-  }
-
-  // Returns the logits [B, V] in fp32 (fp64 for fp64), on the CPU.
-  at::Tensor Logits(const at::Tensor& hidden_BD) const {
-    const base::MemoryScope memory(base::MemoryPart::kLogits);
-    const kernels::ProductScope scope(Products(/*few=*/true));
-    return NextLogits(model_, hidden_BD).to(at::kCPU);
-  }
-
-  kernels::ProductChoice Products(bool few) const {
-    kernels::ProductChoice products = model_.options().products;
-    products.few_rows = few;
-    return products;
   }
 
   Transformer& model_;
   const absl::Span<const RolloutPrompt> given_;
   const RolloutOptions& options_;
-  const SpreadSequences* const spread_;  // null: sequences are not shared between ranks
-  const std::shared_ptr<PagedCache> cache_;
-  std::shared_ptr<mixers::BatchMixing> mixing_;  // null if all layers are softmax attention
+  const Decisions decisions_;
+  RowForwards forwards_;
   size_t next_prompt_ = 0;
   std::deque<Prompt> prompts_;
   std::vector<Running> running_;
   std::vector<std::vector<Answer>> made_;
-  RolloutReport report_;
 };
 
 // Whether any of `ranks` has work left. `mine` is this rank's status; an error on any rank is
@@ -420,7 +354,7 @@ absl::StatusOr<std::vector<std::vector<Answer>>> RunAll(Transformer& model,
     if (!left) break;
     status = base::TryTorch([&] { scheduler.Step(); });
   }
-  if (report != nullptr) scheduler.Fill(*report);
+  if (report != nullptr) *report = scheduler.report();
   return scheduler.TakeAnswers();
 }
 

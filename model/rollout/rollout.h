@@ -20,6 +20,11 @@
 // that changes no choice of a token; in fp32 it can change the choice between two nearly equally
 // likely tokens.
 //
+// An answer may have several turns (RolloutOptions::next_turn): when one ends, a caller's function
+// (a tool) gives the tokens that follow it. The caches are kept, so only these tokens are computed:
+// up to 64 in the forward of the answers, more of them as a long prompt. Then the next turn starts.
+// The draws of a turn depend on the number of tokens before it in the answer, sampled or given.
+//
 // Ranks may share every sequence (RolloutOptions::spread). A prompt is then computed with
 // sequence-parallel attention; each rank computes its shard of the tokens and stores their keys and
 // values. Afterwards all ranks decode the same rows, each attending to its local keys, merged over
@@ -42,22 +47,19 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "model/rollout/rollout_options.h"
+#include "model/rollout/row_forwards.h"
 #include "model/transformer.h"
 
 namespace moonring::model {
 
 struct Answer {
   std::vector<int64_t> ids;  // the new ids; the last one is a stop id if one ended the answer
-  // true: ended by a stop id; false: by max_new_tokens or by the model's number of positions.
+  // true: ended by a stop id or by ends_turn; false: by max_new_tokens or by the model's number of
+  // positions, also if these leave no room for the tokens of next_turn and one more.
   bool stopped = false;
-  std::vector<double> log_probs;  // Choice::log_prob of each id
-};
-
-struct RolloutReport {
-  int64_t forwards = 0, rows = 0;
-  int64_t most_blocks = 0;  // peak number of key-value blocks in use
-  int64_t blocks_left = 0;  // blocks in use at the end; 0 unless there is a leak
-  int64_t cache_bytes = 0;  // size of the caches at the end, including free blocks
+  std::vector<double> log_probs;  // Choice::log_prob of each id; 0 for a given one
+  std::vector<int64_t> mask;      // for each id 1 if it was sampled, 0 if next_turn gave it
+  int64_t turns = 1;
 };
 
 // Generates all answers; result[p][a] is answer a to prompt p. INVALID_ARGUMENT for invalid

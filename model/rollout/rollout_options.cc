@@ -18,6 +18,10 @@ absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPro
   if (options.answers < 1) return refuse("answers is ", options.answers, ", expected 1 or more");
   if (options.sequences < 1)
     return refuse("sequences is ", options.sequences, ", expected 1 or more");
+  if (options.max_turns < 0)
+    return refuse("max_turns is ", options.max_turns, ", expected 0 (no limit) or more");
+  if (options.max_turns > 0 && options.next_turn == nullptr)
+    return refuse("max_turns is ", options.max_turns, " without a function that continues answers");
   const auto& experts = model.options().expert_ranks;
   if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
     return refuse("ranks share the experts, so they must run together: expected lockstep");
@@ -36,8 +40,12 @@ absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt
     hash ^= hash >> 29;
   };
   const SamplingOptions& sampling = options.sampling;
-  for (const int64_t number : {options.answers, options.sequences, sampling.max_new_tokens,
-                               sampling.top_k, static_cast<int64_t>(sampling.seed)})
+  const int64_t functions = (options.logits != nullptr ? 1 : 0) +
+                            (options.ends_turn != nullptr ? 2 : 0) +
+                            (options.next_turn != nullptr ? 4 : 0);
+  for (const int64_t number :
+       {options.answers, options.sequences, sampling.max_new_tokens, sampling.top_k,
+        static_cast<int64_t>(sampling.seed), options.max_turns, functions})
     add(number);
   for (const double number :
        {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})

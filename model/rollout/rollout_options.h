@@ -4,6 +4,7 @@
 // Inputs of a rollout (rollout.h), and their checks.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "attention/attention.h"
 #include "comm/communicator.h"
 #include "mixers/over_ranks/mixing_planner.h"
+#include "model/logits_hook.h"
 #include "model/stream_hooks.h"
 #include "model/token_choice.h"
 #include "model/transformer.h"
@@ -33,9 +35,9 @@ struct SpreadSequences {
 };
 
 struct RolloutOptions {
-  SamplingOptions sampling;
-  int64_t answers = 1;     // per prompt
-  int64_t sequences = 32;  // maximum number of answers generated at a time
+  SamplingOptions sampling;  // max_new_tokens: all tokens of an answer, the given ones included
+  int64_t answers = 1;       // per prompt
+  int64_t sequences = 32;    // maximum number of answers generated at a time
   bool keep_casts = true;
   // Ranks that shard the weights; each calls Rollout with its own prompts. All of them run as many
   // forwards as the rank that needs most, because gathering a sharded weight is a collective call.
@@ -43,6 +45,13 @@ struct RolloutOptions {
   std::shared_ptr<comm::Communicator> lockstep;
   std::optional<SpreadSequences> spread;  // absent, or one rank: sequences are not split
   StreamHook after;                       // called for all rows, of prompts and of answers
+  LogitsHook logits;                      // with `spread` called on the first rank only
+  // Whether the turn ends with these tokens, the turn's so far, as if the last one were a stop id.
+  std::function<bool(absl::Span<const int64_t> ids)> ends_turn;
+  // Called when a turn has ended, with `spread` on the first rank only. Returns the tokens that
+  // follow (none: the answer continues at once), or nullopt if the answer is finished.
+  std::function<std::optional<std::vector<int64_t>>(const OpenAnswer&)> next_turn;
+  int64_t max_turns = 0;  // of an answer; next_turn is not called after the last. 0: no limit
 };
 
 // Returns INVALID_ARGUMENT for invalid options, and for a prompt that is empty, has ids outside the

@@ -13,7 +13,8 @@ local null = moonring.null
 -- that their type suggests.
 local OTHER = { galore_target = "q_proj", apollo_target = "q_proj", oft_target = "q_proj",
   lora_target = "q_proj", freeze_trainable_modules = "mlp", freeze_extra_modules = "norm",
-  lora_dropout = "0.25", data_source = "rows.lua", objective = "own.lua" }
+  lora_dropout = "0.25", data_source = "rows.lua", objective = "own.lua",
+  rollout_hooks = "own.lua" }
 local function other(row)
   if OTHER[row[1]] then return OTHER[row[1]] end
   for _, choice in ipairs(row.choices or {}) do

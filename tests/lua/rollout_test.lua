@@ -83,3 +83,70 @@ refuses("did you mean 'key'", { { ids = { 1 }, keys = 3 } })
 refuses("min_p is 2", prompts, { min_p = 2 })
 refuses("answers is 0", prompts, { answers = 0 })
 refuses("did you mean 'answers'", prompts, { answer = 2 })
+
+-- Two turns: the trainer's log-probs of the sampled tokens, in the text with the given ones. The
+-- hook gets the same table in each call, up to date.
+local states, places = {}, {}
+local turns = { answers = 2, max_new_tokens = 30, temperature = 0.8, seed = 4, max_turns = 3,
+  stop_texts = { "e", "a" }, tokenizer = moonring.data.tokenizer(moonring.model.open(arg[1])),
+  continue = function(answer)
+    local calls = (states[answer] or 0) + 1
+    states[answer] = calls
+    assert(answer.turn == calls and answer.key == 100 + answer.prompt)
+    assert(#answer.prompt_ids == #prompts[answer.prompt].ids)
+    assert(answer.first <= #answer.ids and (calls > 1 or answer.first == 1))
+    return { 7, 8, 9 }
+  end,
+  logits = function(logits, list)
+    assert(logits:size(0) == #list)
+    for i, row in ipairs(list) do
+      assert(#row.ids >= (places[row] or 0))
+      places[row] = #row.ids
+      logits[i - 1]:slice(0, 0, 4):fill_(-math.huge) -- no special tokens
+    end
+  end }
+local several, given = model:rollout(prompts, turns), 0
+for p, of_prompt in ipairs(several) do
+  for _, answer in ipairs(of_prompt) do
+    local logs = trained(prompts[p].ids, answer.ids, 0.8)
+    for t, mask in ipairs(answer.mask) do
+      given = given + 1 - mask
+      assert(mask == 1 and answer.ids[t] >= 4 or answer.log_probs[t] == 0)
+      assert(mask == 0 or math.abs(answer.log_probs[t] - logs[t]) < 1e-11)
+    end
+    assert(answer.turns <= 3 and answer.mask[#answer.mask] == 1)
+  end
+end
+assert(given > 0 and given % 3 == 0 and next(states) ~= nil, given)
+assert(several[1][1].mask and not answers[1][1].mask)
+
+local function hook_refuses(words, options)
+  options.max_new_tokens = 20
+  refuses(words, prompts, options)
+end
+local line = debug.getinfo(1, "l").currentline
+hook_refuses(("rollout_test.lua:%d: boo"):format(line + 2), { logits = function()
+  error "boo"
+end })
+hook_refuses("option 'logits': expected a function, got a table", { logits = {} })
+hook_refuses("stop_texts': expected the option 'tokenizer'", { stop_texts = { "a" } })
+hook_refuses("option 'stop_texts': a text is empty", { stop_texts = { "" },
+  tokenizer = turns.tokenizer })
+hook_refuses("max_turns is 2 without", { max_turns = 2 })
+hook_refuses("expected a list of token ids", { stop_ids = { answers[1][1].ids[1] },
+  temperature = 0.8, seed = 4, continue = function() return "text" end })
+hook_refuses("item 2 of the result is a string", { stop_ids = { answers[1][1].ids[1] },
+  temperature = 0.8, seed = 4, continue = function() return { 1, "text" } end })
+hook_refuses("expected [3, ", { logits = function(logits) return logits:t() end })
+-- The error is the script's own value.
+local done, why = pcall(model.rollout, model, prompts, { logits = function()
+  error { mine = 1 }
+end })
+assert(not done and why.mine == 1)
+-- model:generate has the hook too.
+local ids = model:generate(prompts[1].ids, { max_new_tokens = 3, logits = function(logits, list)
+  assert(list[1].prompt == 1 and logits:size(0) == 1 and #list == 1)
+  return moonring.ops.full_like(logits, -math.huge):index_fill_(1,
+    moonring.tensor({ 11 + #list[1].ids }, "int64"), 0)
+end })
+assert(table.concat(ids, " ") == "11 12 13")

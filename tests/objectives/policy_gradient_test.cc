@@ -490,6 +490,91 @@ TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   EXPECT_NEAR(ResultOf(WithLoss("rloo"), all, {.old = true}).loss, -0.75 + 0.8 + 0.8 + 1, 1e-14);
 }
 
+// Tokens that a tool gave have no target. For each loss: the value, the gradient, the divisor and
+// the metrics by hand, from the formulas in policy_gradient.h over the sampled tokens alone. Values
+// at given tokens are NaN where they must not be read.
+TEST(PolicyGradientTest, GivenTokensAreInNoTermAndNoDivisor) {
+  const std::vector<std::vector<int>> masks = {{1, 1, 0, 0, 1}, {1, 0, 0, 0, 1, 1, 0, 1}, {1}};
+  const std::vector<double> advantages = {0.7, -1.2, 0.4};
+  constexpr double kBeta = 0.1, kLow = 0.8, kHigh = 1.2;
+  Answers all;
+  int64_t tokens = 0;
+  for (size_t d = 0; d < masks.size(); ++d) {
+    const auto count = static_cast<int64_t>(masks[d].size());
+    std::vector<double> row(count, 0.0);
+    Answer answer = Of(row, advantages[d]);
+    for (int64_t t = 0; t < count; ++t) {
+      const bool sampled = masks[d][t] == 1;
+      const double x = 0.13 * static_cast<double>(t + 1) * (d == 1 ? -1.0 : 1.0);
+      tokens += sampled;
+      answer.log_prob[t] = sampled ? -1.0 + x : 100.0;
+      answer.old[t] = sampled ? -1.0 - 0.4 * x : kNaN;
+      answer.reference[t] = sampled ? -0.8 + 0.3 * x : kNaN;
+      answer.entropy[t] = sampled ? 2.0 : kNaN;
+      if (!sampled) answer.targets[t] = kIgnore;
+    }
+    all.push_back(answer);
+  }
+  struct Case {
+    std::string loss_type, level;
+    int64_t count;
+  };
+  for (const auto& [type, level, count] : std::vector<Case>{{"grpo", "token", 3},
+                                                            {"bnpo", "token", tokens},
+                                                            {"dapo", "token", tokens},
+                                                            {"dr_grpo", "token", 3 * 8},
+                                                            {"grpo", "sequence", 3},
+                                                            {"dapo", "sequence", tokens},
+                                                            {"rloo", "token", 3}}) {
+    SCOPED_TRACE(type + " " + level);
+    const bool rloo = type == "rloo", sequence = rloo || level == "sequence";
+    const double beta = rloo ? 0.0 : kBeta;
+    double loss = 0.0, clipped = 0.0;
+    std::vector<double> gradient;
+    for (size_t d = 0; d < masks.size(); ++d) {
+      const double a = advantages[d];
+      const auto value = [&](const at::Tensor& of, size_t t) {
+        return of[static_cast<int64_t>(t)].item<double>();
+      };
+      double n = 0.0, log_ratio = 0.0;
+      for (size_t t = 0; t < masks[d].size(); ++t) {
+        if (masks[d][t] == 0) continue;
+        n += 1.0;
+        log_ratio += value(all[d].log_prob, t) - value(all[d].old, t);
+      }
+      const double by = type == "grpo" ? n : 1.0;
+      const auto term = [&](double s) { return -std::min(s * a, std::clamp(s, kLow, kHigh) * a); };
+      // d term / d log s: 0 where the clipped ratio is the smaller product.
+      const auto slope = [&](double s) {
+        return s * a <= std::clamp(s, kLow, kHigh) * a ? -s * a : 0.0;
+      };
+      const double whole = std::exp(rloo ? log_ratio : log_ratio / n);
+      if (sequence) loss += term(whole) * (rloo ? 1.0 : n) / by;
+      for (size_t t = 0; t < masks[d].size(); ++t) {
+        gradient.push_back(0.0);
+        if (masks[d][t] == 0) continue;
+        const double p = value(all[d].log_prob, t), r = value(all[d].reference, t);
+        const double s = std::exp(p - value(all[d].old, t));
+        loss += (sequence ? 0.0 : term(s)) / by + beta * (std::exp(r - p) - (r - p) - 1.0) / by;
+        gradient.back() =
+            (sequence ? slope(whole) : slope(s)) / by + beta * (1.0 - std::exp(r - p)) / by;
+        clipped += sequence ? 0.0 : (s < kLow && a < 0) || (s > kHigh && a > 0);
+      }
+    }
+    const Result ours = ResultOf(WithLoss(type, beta, level), all, {.old = true});
+    EXPECT_NEAR(ours.loss, loss, 1e-13);
+    EXPECT_EQ(ours.count, count);
+    EXPECT_LE((ours.gradient_T - at::tensor(gradient, at::kDouble)).abs().max().item<double>(),
+              1e-14);
+    EXPECT_NEAR(ours.metrics.at("entropy").sum, 2.0 * static_cast<double>(tokens), 1e-13);
+    EXPECT_EQ(ours.metrics.at("entropy").count, tokens);
+    if (sequence) continue;
+    EXPECT_GT(clipped, 0.0);
+    EXPECT_EQ(ours.metrics.at("clip_ratio/region_mean").sum, clipped);
+    EXPECT_EQ(ours.metrics.at("clip_ratio/region_mean").count, tokens);
+  }
+}
+
 TEST(PolicyGradientTest, TheSamplersLogProbs) {
   Answer masked = Of({3.0}, 1.0), prompt = Of({2.0}, 1.0);
   masked.counted = false;

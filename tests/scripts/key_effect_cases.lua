@@ -132,6 +132,7 @@ cases.of = {
   beta = { "0.2" },
   reward_funcs = { "other_rewards.lua" },
   reward_weights = { "0.5,2" },
+  rollout_hooks = { "tools.lua" },
   num_generations = { "4" },
   max_prompt_length = { "4" },
   min_p = { "0.9" },
@@ -307,6 +308,7 @@ local FILES = {
   ["other_rewards.lua"] = [[return { { name = "length", each = function(row)
     return #row.completion end } }]],
   ["same_rewards.lua"] = 'return { { name = "same", each = function() return 1 end } }',
+  ["tools.lua"] = 'return { stop_texts = { "e" }, continue = function() return { 9, 9 } end }',
   ["occupied/note"] = "of somebody else\n",
 }
 

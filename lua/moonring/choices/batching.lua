@@ -31,7 +31,7 @@ local function of_rollouts(c, prompts, dp)
   local of = rollout_settings.of(c, dp)
   local rollouts = math.ceil(prompts / of.prompts)
   if c.dataloader_drop_last then rollouts = math.max(math.floor(prompts / of.prompts), 1) end
-  local steps = rollouts * of.turns
+  local steps = rollouts * of.steps
   return {
     examples_per_step = of.completions,
     steps_per_epoch = steps,

@@ -38,6 +38,9 @@ local custom_pieces = {}
 --- generates completions. It must return the same on every rank, so it may depend only on its
 --- arguments.
 ---@field rollout? fun(run: moonring.Run, prompts: moonring.RolloutRow[]): moonring.Completion[][]
+--- `rollout_hooks` take part in generating completions: they change logits, or continue completions
+--- with a tool's results.
+---@field rollout_hooks? moonring.RolloutHooks
 
 ---@class moonring.CustomPiece
 ---@field value any what the file returned, or the script passed

@@ -1,6 +1,7 @@
 --- Settings of rollouts: sizes and sampling, with the stage's defaults for absent keys.
 local errors = require "moonring.base.errors"
 local custom_pieces = require "moonring.choices.custom_pieces"
+local rollout_hooks = require "moonring.choices.rollout_hooks"
 local specs = require "moonring.choices.reward_specs"
 
 ---@class moonring.rollout_settings
@@ -11,7 +12,7 @@ local settings = {}
 ---@field completions integer completions per optimizer step, over all dp ranks
 ---@field prompts integer per rollout
 ---@field shares integer disjoint sets of completions, one per step, that a rollout is split into
----@field turns integer optimizer steps per rollout: shares x num_iterations
+---@field steps integer optimizer steps per rollout: shares x num_iterations
 ---@field beta number
 ---@field sampling moonring.RolloutOptions
 
@@ -60,6 +61,7 @@ local UNEVEN = "num_generations: expected a divisor of the completions of %s "
 --- Refuses settings that do not work with rollouts.
 ---@param c moonring.Configuration
 function settings.check(c)
+  rollout_hooks.of(c)
   if custom_pieces.of(c, "rollout") then
     if c.reward_funcs or c.reward_weights or c.dynamic_sampling then
       errors.fail("reward_funcs, reward_weights and dynamic_sampling: the script passes a custom ",
@@ -114,7 +116,7 @@ function settings.of(c, dp)
     errors.fail(UNEVEN:format("a step", "gradient_accumulation_steps", all / shares, generations))
   end
   return { generations = generations, completions = all / shares, prompts = all / generations,
-    shares = shares, turns = shares * c.num_iterations, beta = settings.beta(c),
+    shares = shares, steps = shares * c.num_iterations, beta = settings.beta(c),
     sampling = { answers = generations, max_new_tokens = c.max_completion_length,
       temperature = settings.temperature(c), top_p = given(c, "top_p", 1),
       top_k = given(c, "top_k", 0), min_p = c.min_p, repetition_penalty = c.repetition_penalty,

@@ -26,7 +26,8 @@ end
 local function handed(batch)
   return { prompts = batch.prompts, messages = batch.messages, completions = batch.completions,
     prompt_ids = batch.prompt_ids, completion_ids = batch.completion_ids,
-    stopped = batch.stopped, columns = batch.columns, rows = batch.rows }
+    completion_masks = batch.completion_masks, stopped = batch.stopped, columns = batch.columns,
+    rows = batch.rows }
 end
 
 -- Raises an error about an invalid return value of a reward function.

@@ -57,8 +57,8 @@ local OPTIONS = { folder = "string?", timeout = "number?", memory_mib = "number?
   say = "function?", tokenizer = "any?", precision = "string?", device = "string?",
   micro_batch_tokens = "number?" }
 local BATCH = { prompts = "table", messages = "table?", completions = "table",
-  prompt_ids = "table?", completion_ids = "table?", stopped = "table?", columns = "table?",
-  rows = "table?" }
+  prompt_ids = "table?", completion_ids = "table?", completion_masks = "table?",
+  stopped = "table?", columns = "table?", rows = "table?" }
 
 local OPEN = { file = file.open, model = reward_model.open, command = external.command,
   url = external.url, python = python.open }

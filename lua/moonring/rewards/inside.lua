@@ -27,6 +27,9 @@ local jit = package.loaded.jit -- nil if the state is confined
 ---@field completions string[] as text
 ---@field prompt_ids integer[][]
 ---@field completion_ids integer[][]
+--- `completion_masks`, with the hook `continue`: for each id 1 if it was sampled, 0 if it was
+--- given.
+---@field completion_masks? integer[][]
 ---@field stopped boolean[] whether the completion ended with a stop token, not by the length limit
 --- `columns`: the rows' other columns, as lists. They can also be read as batch[name], unless
 --- `name` is one of the fields above.
@@ -39,6 +42,7 @@ local jit = package.loaded.jit -- nil if the state is confined
 ---@field completion string
 ---@field prompt_ids integer[]
 ---@field completion_ids integer[]
+---@field completion_mask? integer[]
 ---@field stopped boolean
 ---@field columns table<string, any> also available as row[name], unless `name` is one of these
 ---@field row integer index in the data set, from 0
@@ -113,7 +117,8 @@ local function with_columns(batch)
 end
 
 local FIELDS = { prompts = "prompt", messages = "messages", completions = "completion",
-  prompt_ids = "prompt_ids", completion_ids = "completion_ids", stopped = "stopped",
+  prompt_ids = "prompt_ids", completion_ids = "completion_ids",
+  completion_masks = "completion_mask", stopped = "stopped",
   rows = "row" }
 
 local function row_of(batch, i)

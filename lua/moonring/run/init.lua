@@ -24,6 +24,7 @@ local custom_pieces = require "moonring.choices.custom_pieces"
 local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
+local rollout_settings = require "moonring.choices.rollout_settings"
 local saved_state = require "moonring.run.checkpoint.saved_state"
 local steps = require "moonring.run.step"
 local system = require "moonring.native.system"
@@ -83,7 +84,8 @@ local Run = {}
 Run.__index = Run
 
 local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", data = "any?",
-  order = "function?", micro_batches = "function?", rollout = "function?" }
+  order = "function?", micro_batches = "function?", rollout = "function?",
+  rollout_hooks = "table?" }
 
 --- Opens a run: checks its configuration, starts the ranks, creates every component, and resumes
 --- from a checkpoint if resume_from_checkpoint asks for it. `given` is the result of
@@ -96,7 +98,14 @@ function run.open(given, own)
   own = options.check("run.open", own, OPTIONS)
   local c = given.places and given or configuration_of(given)
   custom_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
-    lr_scheduler_type = own.schedule, data_source = own.data, rollout = own.rollout })
+    lr_scheduler_type = own.schedule, data_source = own.data, rollout = own.rollout,
+    rollout_hooks = own.rollout_hooks })
+  for _, name in ipairs { "rollout", "rollout_hooks" } do
+    if own[name] and not rollout_settings.wanted(c) then
+      errors.fail(name, ": stage ", c.stage, " generates no completions; expected grpo, rloo or ",
+        "online_dpo")
+    end
+  end
   if own.micro_batches and c.auto_find_batch_size then
     errors.fail("micro_batches: the script says what goes through a forward; leave ",
       "auto_find_batch_size out")

@@ -3,6 +3,8 @@
 // does so for every named template.)
 #include "data/text/chat_template.h"
 
+#include <algorithm>
+
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -137,6 +139,43 @@ TEST(ChatTemplateTest, PromptsForAnAnswer) {
   EXPECT_THROW(chat.EncodeTurns(asked).IgnoreError(), c10::Error);
   EXPECT_THROW(chat.EncodePrompt({.messages = {{Role::kAssistant, "Hi"}}}).IgnoreError(),
                c10::Error);
+}
+
+// Between a generated answer and the next one: the ids that a whole conversation has there.
+TEST(ChatTemplateTest, WhatFollowsAGeneratedAnswer) {
+  for (const char* name : {"chatml", "smollm2", "qwen3", "llama3", "default", "llama2", "glm4"}) {
+    SCOPED_TRACE(name);
+    const ChatTemplate chat = Template(name);
+    for (const Role role : {Role::kObservation, Role::kUser}) {
+      const Conversation asked = {.messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Go 1"}}};
+      Conversation more = asked;
+      more.messages.push_back({role, "4"});
+      const Ids whole = *chat.EncodePrompt(more);
+      const EncodedTurn turn = (*chat.EncodeTurns(asked))[0];
+      // The model generates the answer up to its stop id, if the template has one there.
+      Ids answer = turn.response;
+      const Ids stops = chat.stop_ids();
+      const auto stop = std::find_if(answer.begin(), answer.end(), [&](int32_t id) {
+        return std::find(stops.begin(), stops.end(), id) != stops.end();
+      });
+      if (stop != answer.end()) answer.erase(stop + 1, answer.end());
+      if (chat.spec().efficient_eos) answer.push_back(chat.eos());
+      const bool thinks = chat.spec().kind == TemplateSpec::Kind::kReasoning;
+      const Ids next = *chat.EncodeNext({role, "4"}, answer.back());
+      // With reasoning, a conversation drops that of earlier answers: the beginning differs.
+      if (chat.spec().efficient_eos || thinks) {
+        ASSERT_GE(whole.size(), next.size());
+        EXPECT_EQ(Ids(whole.end() - static_cast<int64_t>(next.size()), whole.end()), next);
+      } else {
+        EXPECT_EQ(Join({turn.prompt, answer, next}), whole);
+      }
+      // An answer that a stop text ended: the template's own end is given too.
+      if (stop == turn.response.end() || thinks || chat.spec().efficient_eos) continue;
+      answer.pop_back();
+      EXPECT_EQ(Join({turn.prompt, answer, *chat.EncodeNext({role, "4"}, answer.back())}), whole);
+    }
+  }
+  EXPECT_THROW(Template("chatml").EncodeNext({Role::kAssistant, "4"}, 0).IgnoreError(), c10::Error);
 }
 
 TEST(ChatTemplateTest, WhatEndsATurn) {

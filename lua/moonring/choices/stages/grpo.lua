@@ -88,7 +88,7 @@ grpo.rollouts = {}
 ---@param of moonring.RolloutSettings
 ---@return moonring.ScoringWish?
 function grpo.rollouts.scores(c, of)
-  local wish = { old = of.turns > 1 or c.stage == "rloo", reference = of.beta > 0,
+  local wish = { old = of.steps > 1 or c.stage == "rloo", reference = of.beta > 0,
     entropy = c.stage == "grpo" and c.top_entropy_quantile < 1 }
   return (wish.old or wish.reference or wish.entropy) and wish or nil
 end

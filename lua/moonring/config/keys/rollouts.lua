@@ -11,8 +11,8 @@ return {
     { "max_prompt_length", "int", null, "maximum tokens of a prompt: of a longer one the last "
       .. "tokens are kept (overlong: drop and error apply too); absent: cutoff_len", least = 1,
       stages = ROLLOUTS },
-    { "max_completion_length", "int", 256, "maximum tokens of a completion", least = 1,
-      stages = ROLLOUTS },
+    { "max_completion_length", "int", 256, "maximum tokens of a completion, with those of tool "
+      .. "results (rollout_hooks)", least = 1, stages = ROLLOUTS },
     { "min_p", "float", 0.0, "stages that generate: tokens with less than min_p x the largest "
       .. "probability are never sampled. temperature, top_p, top_k and repetition_penalty act too; "
       .. "their defaults are 1 (online_dpo: temperature 0.9), 1, 0 (all) and 1", least = 0,
@@ -30,6 +30,9 @@ return {
       .. "each stores the keys and values of its own tokens; otherwise each rank stores those of "
       .. "all tokens", least = 1,
       stages = ROLLOUTS, resume = "free" },
+    { "rollout_hooks", "string", null, "a Lua file of functions that take part in generating "
+      .. "completions: logits changes the logits of the next tokens, continue answers a turn, for "
+      .. "example with a tool's result (docs/rollouts.md)", own_file = true, stages = ROLLOUTS },
     { "dynamic_sampling", "bool", false, "replace prompts whose completions all have the same "
       .. "reward, which give no gradient, by other prompts (DAPO, arXiv 2503.14476)",
       stages = GRPO },

@@ -104,6 +104,10 @@ function groups_of.own(rollouts, prompts)
         errors.fail("rollout: prompt ", p, ", completion ", i,
           ": advantage: expected a number, got ", tostring(each.advantage))
       end
+      if each.mask and #each.mask ~= #each.ids then
+        errors.fail("rollout: prompt ", p, ", completion ", i, ": mask: expected a number for each",
+          " of ", #each.ids, " ids, got ", #each.mask)
+      end
       each.prompt = p
       reward = each.reward and { reward[1] + each.reward, reward[2] + 1 } or reward
     end

@@ -7,7 +7,9 @@ local configured_template = require "moonring.data.configured_template"
 local batching = require "moonring.choices.batching"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
+local masks = require "moonring.run.rollouts.completion_mask"
 local groups_of = require "moonring.run.rollouts.groups"
+local rollout_hooks = require "moonring.choices.rollout_hooks"
 local scoring = require "moonring.run.rollouts.scoring"
 local settings = require "moonring.choices.rollout_settings"
 local stages = require "moonring.choices.stages"
@@ -32,19 +34,15 @@ local rollouts = {}
 ---@field run moonring.Run
 ---@field of moonring.RolloutSettings
 ---@field stage moonring.Stage
+---@field template moonring.Template encodes messages that continue a completion
 ---@field prompts moonring.Steps
 ---@field rollout? moonring.Rollout
----@field turn integer steps of the rollout made so far
+---@field made integer steps of the rollout made so far
 ---@field drawn integer prompts taken so far
 ---@field records moonring.Completion[][] of the current step's examples
 ---@field metrics table<string, number[]> of the rollout, until they are logged with a step
 local Rollouts = {}
 Rollouts.__index = Rollouts
-
--- The ids that end a completion: the template's stop ids.
-local function stop_ids(c, tokenizer)
-  return data.template(configured_template.of(c), tokenizer, c.default_system):stop_ids()
-end
 
 --- The rollouts of a run. Errors: INVALID_ARGUMENT if batch sizes are not multiples of one another.
 ---@param run moonring.Run with prompts as its data
@@ -53,9 +51,10 @@ end
 function rollouts.new(run, prompts)
   local c = run.config
   local self = setmetatable({ run = run, of = settings.of(c, run.mesh:dp_size()),
-    stage = stages.of(c), prompts = prompts, turn = 0, drawn = 0, records = {}, metrics = {} },
+    stage = stages.of(c), prompts = prompts, made = 0, drawn = 0, records = {}, metrics = {} },
     Rollouts)
-  self.of.sampling.stop_ids = stop_ids(c, run.tokenizer)
+  self.template = data.template(configured_template.of(c), run.tokenizer, c.default_system)
+  self.of.sampling.stop_ids = self.template:stop_ids()
   return self
 end
 
@@ -80,12 +79,16 @@ function Rollouts:take()
   return taken, step
 end
 
---- Samples num_generations completions of each prompt with the current weights. Collective over all
---- ranks.
+--- Samples num_generations completions of each prompt with the current weights. Collective over
+--- all ranks. Errors: those of the hooks, on every rank.
 ---@param prompts moonring.RolloutRow[]
+---@param given? moonring.RolloutHooks functions that change logits or continue completions;
+---   default: those of rollout_hooks
 ---@return moonring.Completion[][] by prompt
-function Rollouts:complete(prompts)
-  return completions.sample(self.run, prompts, self.of.sampling)
+function Rollouts:complete(prompts, given)
+  local wanted = given and rollout_hooks.check("rollouts:complete", given)
+    or not given and rollout_hooks.of(self.run.config) or nil
+  return completions.sample(self, prompts, self.of.sampling, wanted)
 end
 
 -- The completions that one step of a rollout trains on. All completions of a prompt are in one
@@ -99,20 +102,21 @@ local function share_of(self, rollout, share)
   return list
 end
 
--- A prompt and its completion as a document whose targets are the completion.
+-- A prompt and its completion as a document whose targets are the completion's sampled tokens.
 local function document(rollout, completion)
   local prompt = rollout.prompts[completion.prompt].ids
   local ids, labels = {}, {}
   for i, id in ipairs(prompt) do ids[i], labels[i] = id, -100 end
   for i, id in ipairs(completion.ids) do
-    ids[#prompt + i], labels[#prompt + i] = id, id
+    ids[#prompt + i] = id
+    labels[#prompt + i] = masks.is_sampled(completion, i) and id or -100
   end
   return { ids = ids, labels = labels }
 end
 
 -- Makes the step that trains on share number `share` of the rollout's completions. Also returns the
 -- completions from which its examples were made.
-local function make_step(self, rollout, share, turn)
+local function make_step(self, rollout, share, made)
   local list = share_of(self, rollout, share)
   local examples, records = self.stage.rollouts.examples(list, function(each)
     return document(rollout, each)
@@ -120,7 +124,7 @@ local function make_step(self, rollout, share, turn)
   local c = self.run.config
   local step = data.step { examples = examples, mesh = self.run.mesh,
     micro_batch_tokens = batching.micro_batch_tokens(c), epoch = rollout.epoch,
-    step = rollout.first + turn, last = rollout.last and turn == self.of.turns - 1,
+    step = rollout.first + made, last = rollout.last and made == self.of.steps - 1,
     share_prefixes = c.share_prefixes }
   return step, records
 end
@@ -151,7 +155,7 @@ local function roll(self)
   local took = { generate = 0, judge = 0 }
   local before = self.rollout
   local rollout = { number = before and before.number + 1 or 0, epoch = taken:epoch(),
-    last = taken:last(), first = taken:index() * self.of.turns }
+    last = taken:last(), first = taken:index() * self.of.steps }
   local measured
   if run.own.rollout then
     rollout.prompts = prompts
@@ -177,13 +181,13 @@ end
 --- ranks.
 ---@return moonring.Step?
 function Rollouts:next()
-  if not self.rollout or self.turn == self.of.turns then
+  if not self.rollout or self.made == self.of.steps then
     local rollout = times.within(self.run.times, "rollouts", roll, self)
     if not rollout then return nil end
-    self.rollout, self.turn = rollout, 0
+    self.rollout, self.made = rollout, 0
   end
-  local step, records = make_step(self, self.rollout, self.turn % self.of.shares, self.turn)
-  self.turn, self.records = self.turn + 1, records
+  local step, records = make_step(self, self.rollout, self.made % self.of.shares, self.made)
+  self.made, self.records = self.made + 1, records
   -- A share may be empty, because the last rollout of the data may have fewer prompts than steps.
   return #records > 0 and step or self:next()
 end
@@ -208,8 +212,8 @@ end
 --- The state for a checkpoint: the position in the prompts, and the rollout in progress.
 ---@return string
 function Rollouts:save_state()
-  local going_on = self.rollout and self.turn < self.of.turns
-  return system.json_encode { prompts = self.prompts:save_state(), turn = self.turn,
+  local going_on = self.rollout and self.made < self.of.steps
+  return system.json_encode { prompts = self.prompts:save_state(), turn = self.made,
     drawn = self.drawn, number = self.rollout and self.rollout.number or -1,
     rollout = going_on and self.rollout or nil }
 end
@@ -222,7 +226,7 @@ function Rollouts:load_state(text)
     errors.fail("the checkpoint's data are no rollouts")
   end
   self.prompts:load_state(state.prompts)
-  self.drawn, self.turn = state.drawn, state.rollout and state.turn or self.of.turns
+  self.drawn, self.made = state.drawn, state.rollout and state.turn or self.of.steps
   self.rollout = state.rollout or { number = state.number }
 end
 

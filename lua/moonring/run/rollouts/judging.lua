@@ -35,6 +35,10 @@ function judging.batch(tokenizer, prompts, list)
     rows[i], batch.prompts[i], batch.prompt_ids[i] = prompt.columns, texts[prompt], prompt.ids
     batch.completions[i], batch.completion_ids[i] = each.text, each.ids
     batch.stopped[i], batch.rows[i] = each.stopped, prompt.example
+    if each.mask then
+      batch.completion_masks = batch.completion_masks or {}
+      batch.completion_masks[i] = each.mask
+    end
     messages[prompt] = messages[prompt] or prompt_forms.messages(prompt.columns) or false
     listed[i], are_listed = messages[prompt], are_listed or messages[prompt] ~= false
   end

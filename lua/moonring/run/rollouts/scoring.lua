@@ -3,6 +3,7 @@
 local autograd = require "moonring.native.autograd"
 local creation = require "moonring.base.creation"
 local forward = require "moonring.run.forward"
+local masks = require "moonring.run.rollouts.completion_mask"
 local objectives = require "moonring.native.objectives"
 local rollout_settings = require "moonring.choices.rollout_settings"
 local tensor = require "moonring.native.tensor"
@@ -94,7 +95,9 @@ function scoring.mark(run, list)
   local c, all = run.config, {}
   for _, each in ipairs(list) do
     local counts = run.mesh:rank() == 0 and (each.stopped or not c.mask_truncated_completions)
-    for _, value in ipairs(counts and each.entropy or {}) do all[#all + 1] = value end
+    for t, value in ipairs(counts and each.entropy or {}) do
+      if masks.is_sampled(each, t) then all[#all + 1] = value end
+    end
   end
   local least = objectives.entropy_threshold(tensor.tensor(all, "fp64"), c.top_entropy_quantile,
     run.mesh)

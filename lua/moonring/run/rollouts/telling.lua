@@ -1,4 +1,5 @@
 --- Reports on a rollout: metrics under TRL's names, and completions in a file.
+local masks = require "moonring.run.rollouts.completion_mask"
 local system = require "moonring.native.system"
 
 ---@class moonring.rollout_telling
@@ -12,14 +13,16 @@ local function spread(numbers)
   return sum, least, most
 end
 
---- Metrics of the completions' lengths: name -> { sum, count }.
+--- Metrics of the completions' lengths: name -> { sum, count }. A length is the number of sampled
+--- tokens, as in TRL.
 ---@param list moonring.Completion[]
 ---@return table<string, number[]>
 function telling.lengths(list)
-  local all, ended, cut = {}, {}, 0
+  local all, ended, cut, given, turns = {}, {}, 0, 0, nil
   for i, each in ipairs(list) do
-    all[i] = #each.ids
-    if each.stopped then ended[#ended + 1] = #each.ids else cut = cut + 1 end
+    all[i] = masks.sampled(each)
+    given, turns = given + #each.ids - all[i], each.turns and (turns or 0) + each.turns or turns
+    if each.stopped then ended[#ended + 1] = all[i] else cut = cut + 1 end
   end
   local metrics = { ["completions/clipped_ratio"] = { cut, #list } }
   local function add(words, numbers)
@@ -28,6 +31,10 @@ function telling.lengths(list)
     metrics["completions/mean_" .. words] = { sum, #numbers }
     metrics["completions/min_" .. words] = { least, 1 }
     metrics["completions/max_" .. words] = { most, 1 }
+  end
+  if turns then
+    metrics["completions/mean_turns"] = { turns, #list }
+    metrics["completions/mean_given_length"] = { given, #list }
   end
   add("length", all)
   add("terminated_length", ended)
@@ -50,10 +57,15 @@ end
 -- Converts a completion to a table for a JSON line.
 local function line_of(run, generation, prompts, each)
   local prompt = prompts[each.prompt]
+  local parts = each.mask and masks.parts(each)
+  for i, part in ipairs(parts or {}) do
+    local text = run.tokenizer:decode(part.ids, true)
+    parts[i] = part.sampled and { sampled = text } or { given = text }
+  end
   return { rollout = generation, step = run.step + 1, example = prompt.example,
     prompt = run.tokenizer:decode(prompt.ids, true), completion = each.text, tokens = #each.ids,
     stopped = each.stopped, rewards = each.rewards, reward = each.reward,
-    advantage = each.advantage }
+    advantage = each.advantage, turns = each.turns, parts = parts or nil }
 end
 
 --- Writes a rollout's completions and rewards as lines of completions/NUMBER.jsonl, and logs the

@@ -1,6 +1,7 @@
 --- Computes the total rewards and the advantages of completions, by the rule of the stage
 -- (run/rollouts/advantages.lua).
 local advantages = require "moonring.run.rollouts.advantages"
+local masks = require "moonring.run.rollouts.completion_mask"
 
 ---@class moonring.valuing
 local valuing = {}
@@ -36,14 +37,17 @@ local function functions_of(run, list)
   return functions
 end
 
--- For each completion, the sum over its tokens of the policy's log-prob minus the reference's; nil
--- if the reference's are unknown. Also returns the completions' numbers of tokens.
+-- For each completion, the sum over its sampled tokens of the policy's log-prob minus the
+-- reference's; nil if the reference's are unknown. Also returns the completions' numbers of sampled
+-- tokens.
 local function divergences(list)
   local sums, tokens = {}, {}
   for i, each in ipairs(list) do
     if not each.reference then return nil end
-    sums[i], tokens[i] = 0, #each.ids
-    for t, old in ipairs(each.old) do sums[i] = sums[i] + old - each.reference[t] end
+    sums[i], tokens[i] = 0, masks.sampled(each)
+    for t, old in ipairs(each.old) do
+      if masks.is_sampled(each, t) then sums[i] = sums[i] + old - each.reference[t] end
+    end
   end
   return sums, tokens
 end
