@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "attention/hooks/hooked_attention.h"
 #include "base/memory/heap.h"
 #include "base/memory/memory_account.h"
 #include "base/memory/to_device.h"
@@ -62,6 +63,20 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
       absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
                    ", expected Float/Float, Float/BFloat16, Float/Half, BFloat16/BFloat16 or "
                    "Double/Double"));
+}
+
+std::vector<at::Tensor> RunOrCompose(const BlockFunction& function, const std::vector<Loan>& loans,
+                                     const BlockInputs& inputs, RunnerOptions runner,
+                                     const GivenWeights* given) {
+  if (given != nullptr) return ComposeBlock(function, loans, inputs, *given);
+  return RunBlock(function, loans, inputs, std::move(runner));
+}
+
+at::Tensor LookUpOrCompose(const std::shared_ptr<base::Parameter>& embedding_VD,
+                           const at::Tensor& ids_T, const LookUpOptions& options,
+                           const GivenWeights* given) {
+  if (given != nullptr) return ComposedLookUp(embedding_VD, ids_T, options, *given);
+  return LookUp(embedding_VD, ids_T, options);
 }
 
 // Sorts the given parameters by the order of the config's weights. Fails unless each weight is
@@ -411,11 +426,13 @@ void Transformer::PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor>
 
 std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
                                                  const at::Tensor& hidden_TD,
-                                                 const AdapterRun& adapter) const {
+                                                 const AdapterRun& adapter,
+                                                 const GivenWeights* given) const {
   const int64_t width = config_.layer_inputs.width, layers = config_.layers;
   if (width == 0) return {};
   const at::Tensor rows =
-      LookUp(layer_table_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id}) *
+      LookUpOrCompose(layer_table_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id},
+                      given) *
       RoundedScale(std::sqrt(static_cast<double>(width)), options_.weight_dtype);
   std::vector<Loan> loans = {{layer_map_, options_.matmul_dtype},
                              {layer_map_norm_, WideDtype(options_.matmul_dtype)}};
@@ -440,14 +457,15 @@ std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
   };
   RunnerOptions runner = Runner();
   runner.store = nullptr;  // the first block already stores the same rows
-  return RunBlock(join, std::move(loans), {hidden_TD, {rows}}, std::move(runner));
+  return RunOrCompose(join, loans, {hidden_TD, {rows}}, std::move(runner), given);
 }
 
 // NEFTune's noise is added before the embedding is scaled, as in Transformers, unless the family
 // scales inside its embedding module (noise_after_scale).
-at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
-  at::Tensor hidden_TD =
-      LookUp(embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id});
+at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise,
+                              const GivenWeights* given) const {
+  at::Tensor hidden_TD = LookUpOrCompose(
+      embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id}, given);
   const double scale = RoundedScale(config_.embedding_scale, options_.weight_dtype);
   const bool noisy = noise.has_value() && noise->neftune_alpha != 0.0;
   if (scale != 1.0 && config_.noise_after_scale) hidden_TD = hidden_TD * scale;
@@ -479,14 +497,15 @@ RunnerOptions Transformer::Runner() const {
           .products = options_.products};
 }
 
-at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const {
+at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner,
+                                const GivenWeights* given) const {
   const BlockFunction norm = [eps = config_.rms_norm_eps, stream = Stream(),
                               one = config_.norm_adds_one](
                                  absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(inputs.hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
-  return RunBlock(norm, NormLoans(), {hidden_TD}, std::move(runner)).front();
+  return RunOrCompose(norm, NormLoans(), {hidden_TD}, std::move(runner), given).front();
 }
 
 at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
@@ -500,6 +519,44 @@ at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
   const base::MemoryScope memory(base::MemoryPart::kActivations);
   return RunNorm(hidden_TD, Runner());
 }
+
+void Transformer::CheckInside(const ForwardOptions& options, int64_t blocks) const {
+  TORCH_CHECK_VALUE(options.inside.empty() || options.keys != nullptr,
+                    "inside: not with shifted attention (shift_attn), which has no documents");
+  for (const auto& [layer, inside] : options.inside) {
+    TORCH_CHECK_VALUE(layer >= 0 && layer < blocks, "inside: block ", layer + 1, ", expected 1 to ",
+                      blocks, blocks < config_.layers ? " (where `upto` ends the forward)" : "");
+    const Mixer* const mixer = blocks_[layer]->rule.mixer;
+    TORCH_CHECK_VALUE(mixer != nullptr && mixer->cache == MixerCache::kKeys, "inside: block ",
+                      layer + 1, " has no softmax attention");
+  }
+}
+
+void Transformer::CheckWeights(const ForwardOptions& options) const {
+  if (options.weights == nullptr) return;
+  TORCH_CHECK_VALUE(options.keys != nullptr,
+                    "weights: not with shifted attention (shift_attn), which has no documents");
+  base::Parameters all = parameters_;
+  if (adapter_ != nullptr)
+    all.insert(all.end(), adapter_->parameters.begin(), adapter_->parameters.end());
+  CheckGiven(*options.weights, all);
+}
+
+namespace {
+
+attention::LayerAttention AttentionOf(std::shared_ptr<attention::PlannedAttention> plan,
+                                      const ForwardOptions& options, int64_t layer) {
+  const auto found = options.inside.find(layer);
+  const bool composes = options.weights != nullptr, hooked = found != options.inside.end();
+  if (!hooked && !composes) return attention::LayerAttention(std::move(plan));
+  return {std::move(plan),
+          {.keys = options.keys,
+           .hooks = hooked ? found->second.hooks : nullptr,
+           .given = hooked ? found->second.given : attention::NamedTensors(),
+           .keeps_graph = composes}};
+}
+
+}  // namespace
 
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
                             std::shared_ptr<attention::PlannedAttention> attention,
@@ -522,6 +579,9 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
 
   StreamPass pass(options.hooks, config_.layers);
   const size_t blocks = pass.blocks();
+  CheckInside(options, pass.blocks());
+  CheckWeights(options);
+  const GivenWeights* const given = options.weights.get();
   const auto loans_of = [&](size_t layer) {
     if (layer < blocks) return Away(blocks_[layer]->loans);
     return pass.has_norm() ? Away(NormLoans()) : std::vector<Loan>();
@@ -534,9 +594,9 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                : std::vector<Loan>();
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
-  Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise)), {}, {}};
+  Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise, given)), {}, {}};
   const AdapterRun adapter = RunOfAdapter(noise);
-  const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
+  const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter, given);
   // For each block: the keys and values that later blocks use.
   std::vector<std::vector<at::Tensor>> keys(blocks);
   RunnerOptions runner = Runner();
@@ -545,10 +605,15 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
-    const BlockFunction function =
-        [rotaries, groups, attention, mixing = options.mixing, expert_ranks = options_.expert_ranks,
-         block, adapter](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
-                         const BlockRun& run) -> std::vector<at::Tensor> {
+    const attention::LayerAttention layer_attention =
+        AttentionOf(attention, options, static_cast<int64_t>(layer));
+    const BlockFunction function = [rotaries, groups, layer_attention, mixing = options.mixing,
+                                    expert_ranks = options_.expert_ranks, block,
+                                    adapter](absl::Span<const at::Tensor> weights,
+                                             const BlockInputs& inputs,
+                                             const BlockRun& run) -> std::vector<at::Tensor> {
+      const absl::Span<const at::Tensor> besides = inputs.besides;
+      const size_t own = besides.size() - layer_attention.given();
       BlockMaps maps(weights.subspan(0, block->places), run.sums);
       for (const AdaptedMap& map : block->adapted)
         PutAdapter(map, weights, adapter, maps.Map(map.place));
@@ -560,9 +625,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
         keys = {inputs.besides[0], inputs.besides[1]};
         rows.keys = &keys;
       }
-      if (inputs.besides.size() % 2 == 1) rows.layer_input_TP = inputs.besides.back();
-      const BlockResult result =
-          TransformerBlock(block->rule, maps, inputs.hidden, rows, *attention, run);
+      if (own % 2 == 1) rows.layer_input_TP = besides[own - 1];
+      const BlockResult result = layer_attention.Call(
+          inputs.hidden, besides.subspan(own), [&](attention::PlannedAttention& attention) {
+            return TransformerBlock(block->rule, maps, inputs.hidden, rows, attention, run);
+          });
       std::vector<at::Tensor> results = {result.hidden_TD};
       if (block->rule.hands_on_keys)
         results.insert(results.end(), {result.keys.k_TKD, result.keys.v_TKD});
@@ -573,7 +640,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     BlockInputs inputs{result.hidden_TD};
     if (block->keys_of >= 0) inputs.besides = keys[block->keys_of];
     if (!layer_inputs.empty()) inputs.besides.push_back(layer_inputs[layer]);
-    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, inputs, runner);
+    if (const auto found = options.inside.find(static_cast<int64_t>(layer));
+        found != options.inside.end()) {
+      for (const auto& each : found->second.given) inputs.besides.push_back(each.second);
+    }
+    std::vector<at::Tensor> outputs = RunOrCompose(function, block->loans, inputs, runner, given);
     result.hidden_TD =
         pass.After(static_cast<int64_t>(layer) + 1, LayerName(config_, static_cast<int64_t>(layer)),
                    std::move(outputs[0]));
@@ -590,7 +661,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     runner.recompute = options_.recompute;
     runner.neighbours = {.after = {}, .before = before(blocks)};
     result.hidden_TD = pass.After(config_.layers + 1, config_.family->names.norm,
-                                  RunNorm(result.hidden_TD, std::move(runner)));
+                                  RunNorm(result.hidden_TD, std::move(runner), given));
   }
   result.states_TD = pass.TakeStates();
   base::TrimHeap();  // frees the blocks' work memory, which logits cannot reuse

@@ -58,6 +58,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -71,6 +72,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
+#include "attention/hooks/attention_hooks.h"
+#include "attention/hooks/document_keys.h"
 #include "base/autograd/parameter.h"
 #include "base/threads/work_count.h"
 #include "comm/bin_exchange.h"
@@ -81,6 +84,7 @@
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
+#include "model/blocks/given_weights.h"
 #include "model/blocks/transformer_block.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
@@ -98,6 +102,12 @@ struct Noise {
   at::Tensor lengths_T;
 };
 
+// Hooks inside the attention of one block, and the tensors that they get besides the block's own.
+struct InsideBlock {
+  std::shared_ptr<const attention::AttentionHooks> hooks;
+  attention::NamedTensors given;  // differentiable
+};
+
 // Options of a forward in addition to tokens and positions.
 struct ForwardOptions {
   std::optional<Noise> noise;
@@ -108,7 +118,14 @@ struct ForwardOptions {
   std::shared_ptr<mixers::PlannedMixing> mixing;
   // Groups of rows over which the routers' statistics are summed; undefined: none are.
   RouterGroups router_groups;
-  StreamHooks hooks;  // called on the residual stream between modules
+  StreamHooks hooks;                      // called on the residual stream between modules
+  std::map<int64_t, InsideBlock> inside;  // by layer, from 0
+  // The keys of the plan's documents. Required with `inside`; null: the plan has none.
+  std::shared_ptr<const attention::DocumentKeys> keys;
+  // Weights to use in place of the model's own ones, as part of the caller's autograd graph
+  // (given_weights.h); the results can then be differentiated any number of times. Null: the
+  // model's own weights, with the block runner.
+  std::shared_ptr<const GivenWeights> weights;
   // The implementation of matrix products; absent: TransformerOptions::products.
   std::optional<kernels::ProductChoice> products;
 };
@@ -246,15 +263,22 @@ class Transformer {
   std::shared_ptr<base::Parameter> Find(const std::string& name,
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
-  at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
+  // `given`: ForwardOptions::weights.
+  at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise,
+                   const GivenWeights* given) const;
   // The slice of the second embedding for each layer; empty if the model has no second embedding.
   std::vector<at::Tensor> LayerInputs(const at::Tensor& ids_T, const at::Tensor& hidden_TD,
-                                      const AdapterRun& adapter) const;
+                                      const AdapterRun& adapter, const GivenWeights* given) const;
   // Dtype of the residual stream.
   at::ScalarType Stream() const;
   std::vector<Loan> NormLoans() const;
   RunnerOptions Runner() const;
-  at::Tensor RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const;
+  // Throws a c10::ValueError for a layer that has no attention or does not run.
+  void CheckInside(const ForwardOptions& options, int64_t blocks) const;
+  // Throws a c10::ValueError for weights that the model does not have.
+  void CheckWeights(const ForwardOptions& options) const;
+  at::Tensor RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner,
+                     const GivenWeights* given = nullptr) const;
 
   ModelConfig config_;
   TransformerOptions options_;

@@ -62,15 +62,15 @@ absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const 
                                               bool shifted) {
   ASSIGN_OR_RETURN(LayerMasks masks, MasksOf(sequence, std::move(given), shifted));
   ASSIGN_OR_RETURN(auto layout, LayoutUnder(masks, attention, mesh, sequence, shifted));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<PlannedAttention> plan,
-      shifted ? PlanShifted(attention, layout) : attention.Plan(layout, std::move(masks)));
+  ASSIGN_OR_RETURN(std::unique_ptr<PlannedAttention> plan,
+                   shifted ? PlanShifted(attention, layout) : attention.Plan(layout, masks));
   const auto cut = [&](const at::Tensor& stream_T) {
     return layout->Cut(stream_T, mesh.sp_rank());
   };
   return MicroBatchShare{cut(sequence.ids_T),     cut(sequence.positions_T),
                          cut(sequence.targets_T), cut(comm::LengthsOfTokens(sequence)),
-                         std::move(plan),         layout};
+                         std::move(plan),         layout,
+                         std::move(masks)};
 }
 
 }  // namespace moonring::attention

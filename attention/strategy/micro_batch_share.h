@@ -30,6 +30,7 @@ struct MicroBatchShare {
                                              // (comm::LengthsOfTokens)
   std::shared_ptr<PlannedAttention> plan;
   std::shared_ptr<const comm::Layout> layout;
+  LayerMasks masks;  // of the plan
 };
 
 // Returns which rank of the mesh's sp group has which tokens. The division balances the query-key

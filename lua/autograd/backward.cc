@@ -1,5 +1,6 @@
 #include "lua/autograd/backward.h"
 
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -7,6 +8,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "absl/strings/match.h"
 #include "base/autograd/custom_function.h"
 #include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
@@ -67,6 +69,24 @@ Tensors GradientsOf(const char* name, const Tensors& outputs, const Tensors& giv
   return gradients;
 }
 
+// Runs `body`, a backward, and adds to the error of a node without a second derivative how to get
+// one.
+template <typename Body>
+int Differentiated(lua_State* L, const base::BackwardOptions& how, const Body& body) {
+  return RunBackward(L, [&] {
+    try {
+      return body();
+    } catch (const c10::ValueError& error) {
+      const std::string text = error.what_without_backtrace();
+      if (!how.create_graph || !absl::StrContains(text, "a second derivative is not available"))
+        throw;
+      TORCH_CHECK_VALUE(false, text,
+                        ". Where it is a part of a model: model:forward and objectives.log_prob "
+                        "with the option weights can be differentiated again");
+    }
+  });
+}
+
 int CallWithMode(lua_State* L, bool records) {
   CheckType(L, 1, LUA_TFUNCTION);
   const at::AutoGradMode mode(records);
@@ -101,7 +121,7 @@ int Backward(lua_State* L) {
       "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
       "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
       "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
-  return RunBackward(L, [&] {
+  return Differentiated(L, how, [&] {
     base::Backpropagate(roots, gradients, how);
     return 0;
   });
@@ -114,7 +134,7 @@ int BackwardOfAll(lua_State* L) {
   const base::BackwardOptions how = HowOf(options);
   options.Finish();
   const Tensors gradients = GradientsOf("backward", outputs, given);
-  return RunBackward(L, [&] {
+  return Differentiated(L, how, [&] {
     base::Backpropagate(outputs, gradients, how);
     return 0;
   });
@@ -133,7 +153,7 @@ int Grad(lua_State* L) {
   for (size_t i = 0; i < inputs.size(); ++i)
     TORCH_CHECK_VALUE(inputs[i].requires_grad(), "grad: input ", i + 1,
                       " does not require a gradient (x:requires_grad_())");
-  return RunBackward(L, [&] {
+  return Differentiated(L, how, [&] {
     const Tensors results = base::Differentiate(outputs, inputs, gradients, how);
     for (size_t i = 0; i < results.size(); ++i)
       TORCH_CHECK_VALUE(allow_unused || results[i].defined(), "grad: no output depends on input ",

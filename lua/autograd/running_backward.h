@@ -4,7 +4,8 @@
 // Tracks the Lua state for which a backward pass runs. A graph node with a Lua backward
 // (function.h) calls Lua from inside LibTorch's engine, on the calling thread. It needs the
 // coroutine that started the backward pass, and its errors must be raised there as the original Lua
-// errors.
+// errors. The same holds for hooks that a model's forward calls from inside its blocks, and again
+// in the backward.
 
 #include <memory>
 
@@ -20,8 +21,8 @@ struct BackwardState;
 // Call this once for each Lua state, before any backward pass.
 void OpenRunningBackward(lua_State* L);
 
-// Runs `body`, which pushes results and returns their number, as a backward pass started by the
-// coroutine L. A Lua error inside `body` is raised unchanged.
+// Runs `body`, which pushes results and returns their number, as a backward pass, or a forward with
+// hooks inside blocks, started by the coroutine L. A Lua error inside `body` is raised unchanged.
 int RunBackward(lua_State* L, absl::FunctionRef<int()> body);
 
 // A reference from autograd nodes to a Lua value (a function, a table). It is released with the

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
+#include "attention/hooks/document_keys.h"
 #include "base/autograd/parameter.h"
 #include "kernels/products/product_choice.h"
 #include "mixers/over_ranks/mixing_planner.h"
@@ -41,6 +42,8 @@ struct AttentionPlan {
   at::Tensor lengths_T;  // document length for each local row: comm::LengthsOfTokens
   bool shares_prefixes = false;
   bool masks_have_parents = false;  // `mixing` does not support such masks
+  // The keys of whole documents, for hooks inside blocks; null with shifted attention.
+  std::shared_ptr<const attention::DocumentKeys> keys;
 };
 
 // An attention strategy and the mesh over whose sequence-parallel (sp) axis it runs. The strategy

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
+#include "attention/hooks/document_keys.h"
 #include "attention/kernels/cpu_block_attention.h"
 #include "attention/kernels/device_tile_runner.h"
 #include "attention/kernels/head_split.h"
@@ -342,6 +343,10 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
                     mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing,
                                        sequence.parents),
                     std::move(share.lengths_T), sequence.shares_prefixes(), HaveParents(masks)});
+  if (!shifted.value_or(false)) {
+    plan->keys = std::make_shared<const attention::DocumentKeys>(
+        share.layout, std::move(share.masks), attention.mesh->sp_group());
+  }
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
                          share.layout);
 }

@@ -23,6 +23,7 @@
 #include "kernels/products/onednn_products.h"
 #include "kernels/products/product_choice.h"
 #include "kernels/products/product_timing.h"
+#include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -30,6 +31,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings/answer_hooks.h"
 #include "lua/bindings/bindings.h"
+#include "lua/bindings/block_hooks.h"
 #include "lua/bindings/forward_options.h"
 #include "lua/bindings/gguf_options.h"
 #include "lua/bindings/rollout_options.h"
@@ -243,7 +245,11 @@ model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPl
         "mask: parents: this model's layers that are not softmax attention know of a sequence's "
         "parents (moonring.comm.sequence), and of no mask's"));
   }
-  return {.lengths_T = plan.lengths_T, .mixing = plan.mixing};
+  model::ForwardOptions options;
+  options.lengths_T = plan.lengths_T;
+  options.mixing = plan.mixing;
+  options.keys = plan.keys;
+  return options;
 }
 
 // Pushes the final hidden states; the hidden states of the requested layers; and the sums of the
@@ -254,9 +260,15 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
   wanted.hooks = StreamHooksOf(L, options, model.transformer->config().layers);
+  wanted.inside = InsideOf(L, options, model.transformer->config().layers);
+  if (auto weights = options.Find<model::GivenWeights>("weights"))
+    wanted.weights = std::make_shared<const model::GivenWeights>(*std::move(weights));
   options.Finish();
-  const model::Hidden result =
-      model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
+  model::Hidden result;
+  RunBackward(L, [&] {  // hooks inside blocks call Lua
+    result = model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
+    return 0;
+  });
   Value<at::Tensor>::Push(L, result.hidden_TD);
   if (wanted.hooks.states.empty()) {
     lua_pushnil(L);
@@ -281,9 +293,14 @@ std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at
   wanted.noise = NoiseOf(options);
   wanted.hooks.upto = options.Find<int64_t>("upto");
   wanted.hooks.after = AroundOf(L, options, model.transformer->config().layers);
+  wanted.inside = InsideOf(L, options, model.transformer->config().layers);
   options.Finish();
-  const model::NonFinite first = model::FirstNonFinite(*model.transformer, ids_T, positions_T,
-                                                       plan->attention, std::move(wanted));
+  model::NonFinite first;
+  RunBackward(L, [&] {  // hooks inside blocks call Lua
+    first = model::FirstNonFinite(*model.transformer, ids_T, positions_T, plan->attention,
+                                  std::move(wanted));
+    return 0;
+  });
   return {first.place, first.module};
 }
 

@@ -1,5 +1,6 @@
 // Lua bindings for log-probs of tokens and for training objectives.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@
 #include "lua/bindings/head_options.h"
 #include "lua/bindings/objective_sums.h"
 #include "lua/bindings/script_call.h"
+#include "objectives/composed_log_prob.h"
 #include "objectives/documents.h"
 #include "objectives/kto.h"
 #include "objectives/log_prob.h"
@@ -119,7 +121,14 @@ objectives::Sums KtoLoss(objectives::Kto& kto, Options batch) {
 struct LogProbCall {
   objectives::LogProbOptions options;
   objectives::Statistics statistics;
+  at::Tensor weight_VD;  // as part of autograd's graph; undefined: that of the head
 };
+
+// The head's weight in a table of weights by name (the option weights of Model:forward).
+at::Tensor GivenHeadWeight(const Head& head, const std::map<std::string, at::Tensor>& weights) {
+  const auto found = weights.find(head.weight_VD->name());
+  return found == weights.end() ? head.weight_VD->Lease(head.weight_VD->dtype()) : found->second;
+}
 
 LogProbCall LogProbCallOf(const Head& head, Options options) {
   LogProbCall call;
@@ -130,7 +139,11 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
   call.options.chunk_rows = options.Get<int64_t>("chunk_rows", 0);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
+  const auto weights = options.Find<std::map<std::string, at::Tensor>>("weights");
   options.Finish();
+  if (weights.has_value()) call.weight_VD = GivenHeadWeight(head, *weights);
+  TORCH_CHECK_VALUE(!weights.has_value() || (names.empty() && call.options.label_smoothing == 0.0),
+                    "weights: not with statistics or label_smoothing");
   const std::pair<std::string, bool*> known[] = {{"mean_logit", &call.statistics.mean_logit},
                                                  {"greedy", &call.statistics.greedy},
                                                  {"top_entropy", &call.statistics.top_entropy},
@@ -154,6 +167,12 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
 Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tensor targets_T,
                Options options) {
   const LogProbCall call = LogProbCallOf(*head, options);
+  if (call.weight_VD.defined()) {
+    Value<at::Tensor>::Push(
+        L, objectives::ComposedLogProb(hidden_TD, call.weight_VD, targets_T, call.options.head,
+                                       call.options.temperature));
+    return {1};
+  }
   const objectives::LogProbs result = objectives::TokenLogProb(
       hidden_TD, head->weight_VD, targets_T, call.options, call.statistics);
   Value<at::Tensor>::Push(L, result.log_prob_T);

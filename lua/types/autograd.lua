@@ -3,6 +3,8 @@
 --- Native functions for gradients; scripts use them as `moonring.autograd`. Everything runs on the
 --- calling thread. Transformer blocks, attention and log-probs, which are native code, have no
 --- second derivative: a backward with create_graph through them raises an error that names them.
+--- The option `weights` of Model:forward and of objectives.log_prob composes them of operators that
+--- have one.
 ---@class moonring.native.autograd
 local autograd = {}
 

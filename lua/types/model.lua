@@ -474,6 +474,52 @@ local Model = {}
 ---   uses. If ranks share a sequence, each rank passes its own rows, possibly none, so the hook
 ---   must be a function of single rows, the same on each rank. Tensors that it creates are closed
 ---   at its end, as by `moonring.scope`
+---@field inside? table<integer, moonring.InsideBlock> functions inside blocks, by block from 1
+---@field weights? table<string, moonring.Tensor> by Hugging Face name: tensors to use instead of
+---   the model's weights, as part of autograd's graph, for example parameter:use(). The whole
+---   forward is then composed of PyTorch's operators and can be differentiated any number of times;
+---   it is slower and keeps all intermediate values. Weights that are not in the table are
+---   constants. Experts, OFT and mixers other than softmax attention cannot be composed: a second
+---   derivative through them is an error
+
+--- Functions inside the attention of one block, at least one of qkv, bias and blocks. They run in
+--- the forward and again in the backward, on the calling thread, so they must be pure: results
+--- depend on the arguments only. Of the tensors from outside, they may differentiate only those of
+--- `given`. Tensors that they create are closed when they return.
+---@class moonring.InsideBlock
+--- `qkv(q, k, v, given)` returns replacements of queries, keys and values after the rotary
+--- embedding: q [T_local, H, D], k and v [T_local, Hk, D], of this rank's tokens, possibly none.
+---@field qkv? function
+--- `rows` computes tensors [T_local, ...] by name from x, the residual stream before the block,
+--- [T_local, D]. They are gathered over the ranks like the keys: tile.rows.
+---@field rows? fun(x: moonring.Tensor, given: table): table<string, moonring.Tensor>
+--- `bias` returns what is added to the scores of a tile (after scale and softcap), a tensor that
+--- broadcasts to [H, queries, keys].
+---@field bias? fun(tile: moonring.HookTile): moonring.Tensor
+--- `blocks` chooses which blocks of keys each query attends to: bool [queries or 1, H or Hk or 1,
+--- blocks], where block b has the keys b * block_size to (b + 1) * block_size - 1. The causal rule
+--- and the mask apply besides. Each query needs a key, so its own block is chosen at least. Runs
+--- without a gradient.
+---@field blocks? fun(tile: moonring.HookTile): moonring.Tensor
+---@field block_size? integer keys of a block; required with `blocks`
+--- `given` has tensors that the functions use besides, such as weights (parameter:use()), or
+--- returns them, in the forward. They receive gradients.
+---@field given? table<string, moonring.Tensor> | fun(): table<string, moonring.Tensor>
+
+--- Some consecutive queries of one document on this rank, and the document's keys that any of them
+--- may attend to, whichever rank has them. Tensors are in fp32 (fp64 for fp64).
+---@class moonring.HookTile
+---@field block integer number of the block, from 1
+---@field document integer number of the document in the stream, from 1
+---@field q moonring.Tensor [queries, H, D]; the first query is at a multiple of 64 tokens of its
+---   document
+---@field k moonring.Tensor [keys, Hk, D]: the keys at places 0, 1, .. of the document, up to the
+---   last one that a query of the tile may attend to. If documents share a prefix, the parent's
+---   come first
+---@field v moonring.Tensor [keys, Hk, D]
+---@field places moonring.Tensor int64 [queries]: the place of each query among the keys
+---@field rows table<string, moonring.Tensor> [keys, ...]: what `rows` returned for the keys
+---@field given table<string, moonring.Tensor>
 
 --- Computes the hidden states after the final norm. Differentiable: backward adds to the gradients
 --- of the parameters. The residual stream, norms and rotary embedding are fp32 by default (fp64 if
@@ -501,6 +547,7 @@ function Model:norm(hidden_TD) end
 ---@field upto? integer as in Model:forward
 ---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? as in
 ---   Model:forward; its results are checked too
+---@field inside? table<integer, moonring.InsideBlock> as in Model:forward
 
 --- Runs a forward without gradients, and finds the first module after which this rank's hidden
 --- states contain a NaN or an infinity. Collective over the sp group.

@@ -114,6 +114,9 @@ function objectives.entropy_threshold(entropies, share, mesh) end
 ---   + e mean(log p); default 0
 ---@field temperature? number greater than 0: logits are divided by it, after the head's scale and
 ---   softcap; applies to the statistics too; default 1
+---@field weights? table<string, moonring.Tensor> as in Model:forward: log-probs by the head's
+---   weight in this table, composed of PyTorch's operators, for second derivatives; all logits are
+---   kept. Not with label_smoothing or statistics
 ---@field statistics? string[] values to return for each row in addition, from the same logits:
 ---   "mean_logit", the mean over the vocabulary; "greedy", the most likely id (-1 in a row without
 ---   a target); "top_entropy", the entropy of the 20 largest logits; "entropy", that of all logits

@@ -11,6 +11,7 @@
 
 #include "kernels/choice.h"
 #include "kernels/gated.h"
+#include "model/blocks/composed_scope.h"
 
 namespace moonring::model {
 namespace {
@@ -30,7 +31,7 @@ kernels::Gate GateOf(Activation activation) {
 
 bool Fuses(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
   return up_TI.defined() && activation != Activation::kReluSquared &&
-         kernels::UseKernel(gate_TI, kernels::kGated);
+         kernels::UseKernel(gate_TI, kernels::kGated) && !Composes();
 }
 
 // Returns x in fp32; an fp64 x stays in fp64.
@@ -52,7 +53,10 @@ struct Clamped {
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
   if (activation == Activation::kSilu) return at::silu(x);
-  if (activation == Activation::kReluSquared) return at::relu(x).square_();
+  if (activation == Activation::kReluSquared) {
+    const at::Tensor relu = at::relu(x);
+    return Composes() ? relu.square() : relu.square_();
+  }
   return at::gelu(x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
@@ -65,7 +69,8 @@ at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activatio
 at::Tensor GatedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
   if (Fuses(gate_TI, up_TI, activation)) return kernels::Gated(gate_TI, up_TI, GateOf(activation));
   at::Tensor product = Activate(gate_TI, activation);
-  return up_TI.defined() ? product.mul_(up_TI) : product;
+  if (!up_TI.defined()) return product;
+  return Composes() ? product * up_TI : product.mul_(up_TI);
 }
 
 GatedProductAgain::GatedProductAgain(at::Tensor gate_TI, at::Tensor up_TI, Activation activation)

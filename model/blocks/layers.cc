@@ -6,10 +6,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/linear.h>
 
 #include "base/autograd/custom_function.h"
 #include "kernels/products/products.h"
 #include "kernels/rms_norm.h"
+#include "model/blocks/composed_scope.h"
 #include "model/blocks/rms_norm.h"
 
 namespace moonring::model {
@@ -42,6 +44,13 @@ void AddOrMake(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
+// RmsNorm of operators that can be differentiated twice (composed_scope.h).
+at::Tensor ComposedNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
+                        at::ScalarType result_dtype) {
+  const at::Tensor x = x_TD.to(weight_D.scalar_type());
+  return (x * (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt() * weight_D).to(result_dtype);
+}
+
 }  // namespace
 
 at::ScalarType WideDtype(at::ScalarType matmul_dtype) {
@@ -51,6 +60,7 @@ at::ScalarType WideDtype(at::ScalarType matmul_dtype) {
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype) {
   CheckNorm("RmsNorm", x_TD, weight_D);
+  if (Composes()) return ComposedNorm(x_TD, weight_D, eps, result_dtype);
   return base::ApplyToOne({.name = "RmsNorm",
                            .forward = [&](Tensors* saved) -> Tensors {
                              NormedRows normed = NormRows(x_TD, weight_D, eps, result_dtype);
@@ -67,7 +77,7 @@ at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double ep
 }
 
 at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale) {
-  if (scale != 1.0) return at::add(x_TD, y_TD, scale);
+  if (scale != 1.0 || Composes()) return at::add(x_TD, y_TD, scale);
   return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
 }
 
@@ -75,7 +85,7 @@ at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale) {
 // plus the gradient through n; dx = ds, dy = c ds.
 SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
                       const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
-  if (!HasRmsNormKernel(x_TD)) {
+  if (!HasRmsNormKernel(x_TD) || Composes()) {
     const at::Tensor sum = AddRows(x_TD, std::move(y_TD), scale);
     return {sum, RmsNorm(sum, weight_D, eps, result_dtype)};
   }
@@ -116,6 +126,13 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                   (sums.empty() || sums.size() == weights.size()),
               "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases, ", sums.size(),
               " sums");
+  if (Composes()) {
+    const at::Tensor normed = ComposedNorm(x_TD, norm_D, eps, weights[0].scalar_type());
+    std::vector<at::Tensor> results;
+    for (size_t i = 0; i < weights.size(); ++i)
+      results.push_back(Linear(normed, weights[i], biases[i], nullptr));
+    return results;
+  }
   // The inputs of the autograd function: x, the norm's weight, the weights of the linear maps, and
   // their biases (undefined if absent).
   constexpr size_t kMaps = 2;
@@ -170,6 +187,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
 // Forward: y = x W^T + b. Backward: dx = dy W, dW = dy^T x, db = sum_T dy.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightSum& sum) {
+  if (Composes()) return bias.defined() ? at::linear(x_TD, weight, bias) : at::linear(x_TD, weight);
   return base::ApplyToOne({.name = "Linear",
                            .forward = [&](Tensors* saved) -> Tensors {
                              *saved = {x_TD, weight};
@@ -194,6 +212,8 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const WeightSum& sum) {
   TORCH_CHECK(!up_TI.defined() || gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ",
               gate_TI.sizes(), ", up of shape ", up_TI.sizes());
+  if (Composes())
+    return Linear(GatedProduct(gate_TI, up_TI, activation), weight_DI, bias_D, nullptr);
   return base::ApplyToOne(
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {

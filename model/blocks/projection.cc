@@ -9,6 +9,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/norm.h>
 
 #include "base/autograd/custom_function.h"
@@ -17,6 +18,7 @@
 #include "kernels/products/products.h"
 #include "kernels/random/counter_random.h"
 #include "model/blocks/block_rotation.h"
+#include "model/blocks/composed_scope.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
@@ -39,7 +41,7 @@ class Dropping {
     TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0),
                 " identities for ", x_TI.size(0), " rows");
     on_ = true;
-    fused_ = kernels::UseKernel(x_TI, kernels::kDropout);
+    fused_ = kernels::UseKernel(x_TI, kernels::kDropout) && !Composes();
     if (fused_) return;
     const at::Tensor uniform_TI =
         kernels::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
@@ -233,6 +235,22 @@ void Check(const Projection& map) {
               low.dropout.rate, ", expected 0 <= rate < 1");
 }
 
+// A map with LoRA or DoRA, of operators that can be differentiated twice (composed_scope.h).
+at::Tensor ComposedProject(const Projection& map, const at::Tensor& x_TI) {
+  const LowRank& low = *map.low_rank;
+  const Dropping dropping(low.dropout, x_TI);
+  const at::Tensor dropped_TI = dropping.Of(x_TI),
+                   added_TO = at::linear(at::linear(dropped_TI, low.a_RI), low.b_OR) * low.scale;
+  if (!low.magnitude_O.defined())
+    return Linear(x_TI, map.weight_OI, map.bias_O, nullptr) + added_TO;
+  const at::Tensor plain_TO = at::linear(dropped_TI, map.weight_OI),
+                   gain_O = low.magnitude_O /
+                            AdaptedRowNorms(map.weight_OI, low.a_RI, low.b_OR, low.scale);
+  const at::Tensor y_TO = Scaled(plain_TO + added_TO, gain_O);
+  if (dropping.on()) return Linear(x_TI, map.weight_OI, map.bias_O, nullptr) - plain_TO + y_TO;
+  return map.bias_O.defined() ? y_TO + map.bias_O : y_TO;
+}
+
 }  // namespace
 
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
@@ -258,6 +276,7 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
   if (!projection.low_rank.has_value())
     return Linear(x_TI, projection.weight_OI, projection.bias_O, projection.sum);
   Check(projection);
+  if (Composes()) return ComposedProject(projection, x_TI);
   const LowRank& low = *projection.low_rank;
   return base::ApplyToOne(
       {.name = "adapted projection",
@@ -286,6 +305,7 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
   if (projection.rotation.has_value())
     return ProjectGatedRotated(projection, gate_TI, up_TI, activation);
   Check(projection);
+  if (Composes()) return ComposedProject(projection, GatedProduct(gate_TI, up_TI, activation));
   const LowRank& low = *projection.low_rank;
   return base::ApplyToOne(
       {.name = "adapted gated projection",

@@ -8,10 +8,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
@@ -19,6 +21,7 @@
 #include "base/memory/to_device.h"
 #include "kernels/choice.h"
 #include "kernels/rotary.h"
+#include "model/blocks/composed_scope.h"
 
 namespace moonring::model {
 namespace {
@@ -126,6 +129,23 @@ at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::Tenso
   return result.to(x.scalar_type());
 }
 
+// TurnPairs of operators that can be differentiated twice (composed_scope.h).
+at::Tensor ComposedTurn(const at::Tensor& x_THD, const Rotary& rotary) {
+  const at::Tensor &cos = rotary.cos_T1F, &sin = rotary.sin_T1F;
+  const at::Tensor wide = x_THD.to(cos.scalar_type());
+  const int64_t pairs = cos.size(-1);
+  const at::Tensor turned = wide.narrow(-1, 0, 2 * pairs),
+                   rest = wide.narrow(-1, 2 * pairs, wide.size(-1) - 2 * pairs);
+  const auto part = [&](int64_t i) {
+    return rotary.interleaved ? turned.slice(-1, i, std::nullopt, 2)
+                              : turned.narrow(-1, i * pairs, pairs);
+  };
+  const at::Tensor a = part(0) * cos - part(1) * sin, b = part(1) * cos + part(0) * sin;
+  const at::Tensor both =
+      rotary.interleaved ? at::stack({a, b}, -1).flatten(-2) : at::cat({a, b}, -1);
+  return at::cat({both, rest}, -1).to(x_THD.scalar_type());
+}
+
 void CheckHeads(const at::Tensor& x_THD, const Rotary& rotary) {
   TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) &&
                   x_THD.size(2) >= 2 * rotary.cos_T1F.size(2),
@@ -187,6 +207,7 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
   CheckHeads(x_THD, rotary);
+  if (Composes()) return ComposedTurn(x_THD, rotary);
   // The backward of a rotation is the rotation by the opposite angle. The attention factor, which
   // is part of cos and sin, applies to forward and backward.
   return base::ApplyToOne(
@@ -202,7 +223,7 @@ at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
 }
 
 TurnedHeads ApplyRotary(const at::Tensor& q_THD, const at::Tensor& k_TKD, const Rotary& rotary) {
-  if (!kernels::UseKernel(q_THD, kernels::kRotary))
+  if (!kernels::UseKernel(q_THD, kernels::kRotary) || Composes())
     return {ApplyRotary(q_THD, rotary), ApplyRotary(k_TKD, rotary)};
   CheckHeads(q_THD, rotary);
   CheckHeads(k_TKD, rotary);

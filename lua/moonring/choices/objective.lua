@@ -58,6 +58,10 @@ local objective = {}
 --- rank (see moonring.ForwardOptions).
 ---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
 ---   moonring.Tensor?) | table<integer, function>
+--- `inside` has functions inside blocks, by block from 1: moonring.InsideBlock. Each gets the batch
+--- as a further argument, after all others. They are applied where `around` is, but not in
+--- generation, which refuses them.
+---@field inside? table<integer, moonring.InsideBlock>
 --- `needs_reference` says what batch.reference contains: true, the reference's log-probs of
 --- documents; "tokens", its log-probs of this rank's tokens; "distributions", the input of a
 --- divergence (moonring.ReferenceRows); "scored", nothing, because the rollout already computed
@@ -82,7 +86,7 @@ local objective = {}
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", temperature = "number?", weights = "function?", values = "function?",
-  states = "table?", upto = "number?", around = "any?", mask = "function?",
+  states = "table?", upto = "number?", around = "any?", inside = "table?", mask = "function?",
   needs_reference = "any?", of_targets = "boolean?", surrogate = "boolean?", survey = "table?",
   state = "function?", load_state = "function?", parameters = "any?", save = "function?",
   losses = "table?", combine = "function?" }
@@ -123,6 +127,16 @@ function objective.check(given)
     options.choice("objective.survey", given.survey, "documents", { "own", "mismatched" })
   end
   return given
+end
+
+--- Refuses functions inside blocks where text is generated, which does not run them. Errors:
+--- INVALID_ARGUMENT.
+---@param given? moonring.Objective
+---@param what string what generates
+function objective.refuse_inside(given, what)
+  if not (given and given.inside) then return end
+  options.refuse("objective", "inside: ", what, " would generate without these functions, so ",
+    "with another model than the one that is trained")
 end
 
 return objective

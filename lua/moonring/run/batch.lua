@@ -222,7 +222,7 @@ function Batch:groups(size) return batch_forward.groups(self, size) end
 --- self.tally. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
----@param hooks? table { states, upto, around } of Model:forward; sets self.states to the states
+---@param hooks? table of Model:forward: states, upto, around, inside; sets self.states
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:hidden(model, noise, hooks)
   return batch_forward.hidden(self, model, noise, hooks)

@@ -47,7 +47,7 @@ end
 ---@param batch moonring.Batch
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
----@param hooks? table { states, upto, around } of Model:forward
+---@param hooks? table { states, upto, around, inside } of Model:forward
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function batch_forward.hidden(batch, model, noise, hooks)
   local how, router, tally = batch:noise(noise) or {}, batch.router, {}

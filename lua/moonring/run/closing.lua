@@ -160,7 +160,7 @@ function closing.finish(run)
   take_best(run)
   save(run, run.config.output_dir, { write = run.writes, flush = true })
   if run.config.pissa_convert then run.shown:with(save_converted, run) end
-  run.sample("after", run.model, run.objective.around)
+  run.sample("after", run.model, run.objective)
   run.log:close()
   evaluate_at_end(run)
   predict_at_end(run)

@@ -30,14 +30,44 @@ local function around_of(around, batch)
   return by_layer
 end
 
---- The options of Model:forward that the objective sets: `around`, functions around layers, and
---- `upto`, the layer after which the forward ends.
+-- The number of arguments of a function inside a block, without the batch; 1 if not listed.
+local ARGUMENTS = { given = 0, rows = 2, qkv = 4 }
+
+-- Adapts an objective's `inside`, the functions inside the model's blocks: they receive the batch
+-- as a further argument, after all others.
+local function inside_of(inside, batch)
+  if inside == nil then return nil end
+  local by_block = {}
+  for block, hooks in pairs(inside) do
+    if type(hooks) ~= "table" then
+      errors.fail("objective: inside: block ", block, ": expected a table, got a ", type(hooks))
+    end
+    by_block[block] = {}
+    for name, hook in pairs(hooks) do
+      by_block[block][name] = hook
+      if type(hook) == "function" then
+        local count = ARGUMENTS[name] or 1
+        by_block[block][name] = function(a, b, c, d)
+          if count == 0 then return hook(batch) end
+          if count == 1 then return hook(a, batch) end
+          if count == 2 then return hook(a, b, batch) end
+          return hook(a, b, c, d, batch)
+        end
+      end
+    end
+  end
+  return by_block
+end
+
+--- The options of Model:forward that the objective sets: `around`, functions around layers,
+--- `inside`, functions inside blocks, and `upto`, the layer after which the forward ends.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
----@return table { around, upto } options of Model:forward
+---@return table { around, inside, upto } options of Model:forward
 function forward.hooks(engine, batch)
   local o = engine.objective
-  return { around = around_of(o.around, batch), upto = o.upto }
+  return { around = around_of(o.around, batch), inside = inside_of(o.inside, batch),
+    upto = o.upto }
 end
 
 --- Computes the hidden states that the objective receives. Those after the layers that the

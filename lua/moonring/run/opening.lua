@@ -17,6 +17,7 @@ local layout_records = require "moonring.report.layout_records"
 local launch = require "moonring.run.launch"
 local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
+local objective = require "moonring.choices.objective"
 local optimizers = require "moonring.choices.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local custom_pieces = require "moonring.choices.custom_pieces"
@@ -256,7 +257,8 @@ end
 --- From then on a signal triggers a save.
 ---@param run moonring.Run
 function opening.start(run)
-  if not run.resumed then run.sample("before", run.model, run.objective.around) end
+  if run.config.do_predict then objective.refuse_inside(run.objective, "do_predict") end
+  if not run.resumed then run.sample("before", run.model, run.objective) end
   run.mesh:barrier()
   trainer.release_memory() -- frees memory that preparing the data and loading the model used
   system.started()

@@ -7,6 +7,7 @@ local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
 local journal_lines = require "moonring.report.journal_lines"
+local objective = require "moonring.choices.objective"
 local phases = require "moonring.report.phases"
 local system = require "moonring.native.system"
 
@@ -55,6 +56,7 @@ local function answerer(run, dataset)
   local how, segmenter = chat.sampling(c, true), data.word_segmenter()
   how.stop_ids = stop_ids(data.template(configured_template.of(c), tokenizer, c.default_system),
     tokenizer)
+  objective.refuse_inside(run.objective, "do_predict")
   how.around = run.objective and run.objective.around
   local stops = {}
   for _, id in ipairs(how.stop_ids) do stops[id] = true end

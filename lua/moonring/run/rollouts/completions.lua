@@ -3,6 +3,7 @@
 local compute = require "moonring.choices.compute"
 local errors = require "moonring.base.errors"
 local hooks = require "moonring.run.rollouts.hooks"
+local objective = require "moonring.choices.objective"
 local system = require "moonring.native.system"
 
 ---@class moonring.completions
@@ -78,6 +79,7 @@ end
 ---@return moonring.Completion[][]
 function completions.sample(rollouts, prompts, how, given)
   local run = rollouts.run
+  objective.refuse_inside(run.objective, "a rollout")
   local text
   if given and run.mesh:size() > 1 then
     local ok, result = pcall(generated, rollouts, prompts, how, given)
