@@ -5,9 +5,9 @@ return function(_, model)
     level = "sequence",
     count = function(batch) return batch:size() end,
     values = function(batch, hidden) return batch:token_log_probs(model, hidden) end,
-    loss = function(_, log_probs)
+    loss = function(_, log_probs) -- expected
       local scaled = log_probs * 0.01
-      local sum = -scaled:sum() -- expected
+      local sum = -scaled:sum()
       return sum, { scale = { moonring.tensor({ 0.01 }):sum(), 1 } }
     end,
   }

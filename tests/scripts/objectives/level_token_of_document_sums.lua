@@ -3,11 +3,11 @@
 return {
   level = "token",
   count = function(batch) return batch:count_targets() end,
-  loss = function(batch, log_probs)
+  loss = function(batch, log_probs) -- expected
     local number = batch:cut(batch:sequence():of_tokens(
       require("moonring").arange(#batch:lengths()):tolist()))
     local lengths = batch:document_targets()
-    local mean = batch:document_sums(log_probs) / lengths -- expected
+    local mean = batch:document_sums(log_probs) / lengths
     local surprise = mean[number]
     return -(log_probs * (1 - surprise:exp())):sum()
   end,

@@ -160,7 +160,7 @@ end
 local function of_fault(plan, folder, results, found, fault)
   if fault.kind == "failure" then
     local place = place_in(results[fault.layout].output, plan.target)
-    if place then return { place = place, words = "the line that failed" } end
+    if place then return { place = place, words = "the error is raised there" } end
     return of_failure(traced(folder, layouts.all[fault.layout].name))
   end
   if fault.kind == "difference" then
