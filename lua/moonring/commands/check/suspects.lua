@@ -187,7 +187,8 @@ local function fallback(plan, folder, results, fault)
   local base = traced(folder, "sp1")
   local functions = base and base[1].functions or {}
   local place = fault.kind == "state" and functions.load_state or functions.loss
-  return { place = place or plan.place or plan.target .. ":1", words = "the function that begins here" }
+  return { place = place or plan.place or plan.target .. ":1",
+    words = "the function that begins here" }
 end
 
 --- The lines to suspect; empty if nothing is wrong.
