@@ -27,8 +27,8 @@ function gradient_checks.begin(engine)
 end
 
 --- Call it after the backwards of the step. Collective over all ranks at the engine's first step.
---- Errors: INVALID_ARGUMENT if the loss reaches trainable parameters that a script made and that are
---- not among the engine's, on all ranks if it does on any.
+--- Errors: INVALID_ARGUMENT if the loss reaches trainable parameters that a script made and that
+--- are not among the engine's, on all ranks if it does on any.
 ---@param engine moonring.Engine
 ---@param before? table<string, boolean> result of `begin`
 ---@param k integer the step's number
