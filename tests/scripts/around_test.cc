@@ -166,7 +166,7 @@ TEST_F(AroundTest, MistakesAreNamed) {
   )lua"),
               Succeeds());
   const CommandResult result = RunScript(
-      "local function steer(hidden) return hidden + nothing end\n"
+      "local none = {} local function steer(hidden) return hidden + none.x.y end\n"
       "local model = load()\n"
       "local function go() model:forward(ids, positions, plan, { around = { steer } }) end\n"
       "go()\n");

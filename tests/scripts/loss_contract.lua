@@ -155,6 +155,7 @@ for _, name in ipairs { "per_token", "per_token_sequence", "exchanged", "detache
     end
     local function loss_at(by)
       move(list, direction, by)
+      engine.parameters:clear_gradients()
       local loss = engine:backward(step, 1)
       move(list, direction, -by)
       return loss

@@ -64,7 +64,8 @@ local function check_metrics(loss, metrics)
         "the name '", tostring(name), "', expected a name without spaces")
     end
     local list = type(value) == "table" and value or { value }
-    if not is_number(list[1]) or list[2] ~= nil and not is_number(list[2]) then
+    local is_pair = tensor.is_tensor(value) and value:numel() == 2 -- sum and count
+    if not is_pair and (not is_number(list[1]) or list[2] ~= nil and not is_number(list[2])) then
       local wrong = is_number(list[1]) and list[2] or list[1]
       refuse("loss", loss, wrong, "numbers in the metric ", name, ": { sum, count }")
     end

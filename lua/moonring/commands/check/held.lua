@@ -4,7 +4,10 @@ local tensor = require "moonring.native.tensor"
 
 ---@class moonring.check_held
 ---@field mode? "record" | "replay"
-local held = { values = {}, at = 0 }
+---@field values moonring.Tensor[]
+---@field at integer how many values were recorded, or returned
+local held = {}
+held.values, held.at = {}, 0
 
 --- Begins to record the values, or to return the recorded ones in the same order; nil: neither.
 ---@param mode? "record" | "replay"

@@ -6,6 +6,9 @@ local system = require "moonring.native.system"
 local watch_native = require "moonring.native.watch"
 
 ---@class moonring.check_layouts
+---@field processes moonring.CheckProcess[]
+--- `all`: all layouts. The first is the base, with which the others are compared.
+---@field all moonring.CheckLayout[]
 local layouts = {}
 
 ---@class moonring.CheckLayout
@@ -20,12 +23,9 @@ local layouts = {}
 ---@field ranks integer
 ---@field sp integer
 
----@type moonring.CheckProcess[]
 layouts.processes = { { name = "sp1", ranks = 1, sp = 1 }, { name = "dp2", ranks = 2, sp = 1 },
   { name = "sp2", ranks = 2, sp = 2 } }
 
---- All layouts. The first is the base, with which the others are compared.
----@type moonring.CheckLayout[]
 layouts.all = {
   { name = "sp1", title = "sp 1", process = "sp1" },
   { name = "each", title = "sp 1, one example each", process = "sp1", packing = "each" },

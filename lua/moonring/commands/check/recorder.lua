@@ -8,7 +8,8 @@ local tensor = require "moonring.native.tensor"
 ---@field on boolean
 ---@field sources table<string, string> the objective's files: "@FILE" -> FILE
 ---@field change? fun(key: string, result: any): any may replace a result
-local recorder = { entries = {}, on = false, sources = {} }
+local recorder = {}
+recorder.entries, recorder.on, recorder.sources = {}, false, {}
 
 --- One call.
 ---@class moonring.TraceEntry
@@ -115,7 +116,8 @@ function recorder.running() return current end
 ---@param f function the objective's own, for its file and lines
 ---@param called function what is called
 ---@param finish fun(...) gets the results
----@return any ...
+---@param finish fun(...) gets the results
+---@param ... any the arguments of `called`
 function recorder.enter(name, f, called, finish, ...)
   local before = current
   local info = debug.getinfo(f, "S")
