@@ -116,7 +116,6 @@ function recorder.running() return current end
 ---@param f function the objective's own, for its file and lines
 ---@param called function what is called
 ---@param finish fun(...) gets the results
----@param finish fun(...) gets the results
 ---@param ... any the arguments of `called`
 function recorder.enter(name, f, called, finish, ...)
   local before = current
