@@ -104,6 +104,7 @@ cases.of = {
   ld_alpha = { "0.5" },
   ref_model = { "begun", "stage=dpo" },
   ref_model_adapters = { "adapter", "stage=dpo ref_model=model" },
+  precompute_ref_log_probs = { "true", "stage=dpo" },
   -- Adapters, quantized bases, freeze
   loraplus_lr_ratio = { "2" },
   lora_alpha = { "3" },

@@ -164,6 +164,7 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
       assert(not done and tostring(text):find(words, 1, true), tostring(text))
     end
     local function backward(values, loss)
+      model:parameters():clear_gradients()
       local engine = moonring.engine.new { mesh = mesh, model = model, attention = attention,
         objective = { level = "token", count = function() return 1 end, values = values,
           loss = loss or function(_, of) return of.kl:sum() - of.entropy:sum() end } }
@@ -190,13 +191,16 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     backward(function(batch, hidden)
       return { kl = hidden, entropy = batch:entropy(model, hidden) }
     end)
-    local wrong = "INVALID_ARGUMENT: the objective's values: expected a tensor or a table of "
-      .. "tensors, "
-    refused(wrong .. "got nil", backward, function() end)
-    refused(wrong .. "got number", backward, function() return 3 end)
-    refused(wrong .. "got a table with something else, or nothing, in it", backward,
-      function() return {} end)
-    refused(wrong .. "got a table with", backward, function(_, hidden) return { hidden, 3 } end)
+    local function refused_values(words, values)
+      local done, text = pcall(backward, values)
+      text = tostring(text)
+      assert(not done and text:find("the objective's values %(mine.lua:%d+%) returned " .. words)
+        and text:find("expected a tensor or a table of tensors", 1, true), text)
+    end
+    refused_values("nothing %(is a `return` missing%?%)", function() end)
+    refused_values("3", function() return 3 end)
+    refused_values("an empty table", function() return {} end)
+    refused_values("a table with 3 as '2'", function(_, hidden) return { hidden, 3 } end)
 
     -- What the methods refuse.
     local batch = require("moonring.run.batch").new(micro, attention, mesh)
