@@ -50,6 +50,18 @@ bool Follow(const std::vector<RankWait>& waits, std::vector<int>& path,
   return false;
 }
 
+// Whether rank r is in a call that is not announced, and so are all other ranks of its group: the
+// call may be transferring data, which takes long on a slow network.
+bool MayTransfer(const std::vector<RankWait>& waits, int r) {
+  if (!waits[r].call.has_value() || waits[r].call->number != 0) return false;
+  const WaitingCall& call = *waits[r].call;
+  return std::all_of(call.ranks.begin(), call.ranks.end(), [&](int peer) {
+    const std::optional<WaitingCall>& other = waits[peer].call;
+    return !waits[peer].left && other.has_value() && other->number == 0 &&
+           other->group == call.group;
+  });
+}
+
 Standstill Of(const std::vector<RankWait>& waits, std::vector<int> ranks, bool certain) {
   std::sort(ranks.begin(), ranks.end());
   std::vector<std::pair<int, std::string>> calls;
@@ -118,6 +130,9 @@ std::optional<Standstill> FindStandstill(const std::vector<RankWait>& waits) {
   const bool all_wait = std::all_of(waits.begin(), waits.end(), [](const RankWait& wait) {
     return wait.left || wait.call.has_value();
   });
+  for (int r = 0; all_wait && r < size; ++r) {
+    if (MayTransfer(waits, r)) return std::nullopt;
+  }
   for (int a = 0; all_wait && a < size; ++a) {
     for (int b = 0; b < size; ++b) {
       if (WaitsFor(waits, a, b)) return Of(waits, {a, b}, /*certain=*/false);

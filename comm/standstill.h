@@ -7,8 +7,8 @@
 // not made this call and cannot make it now: b waits in another call itself, or has left. An
 // announced call ends only when all ranks of its group have made it, so a cycle of such waits, or a
 // wait for a rank that has left, is a proof. Of other calls it is not known for which ranks they
-// wait; there a standstill is likely if every rank of the world waits, and certain only after a
-// while without any change.
+// wait; there a standstill is likely if every rank of the world waits and no group has all of its
+// ranks in such a call, and certain only after a while without any change.
 
 #include <cstdint>
 #include <map>

@@ -44,6 +44,9 @@ TEST(Standstill, ALateRankIsNone) {
   // Calls that are not announced: it is not known whom they wait for.
   EXPECT_FALSE(FindStandstill({world, In("1 sp", {0, 1}, 0), kComputes, kComputes}));
   EXPECT_FALSE(FindStandstill(std::vector<RankWait>(4, In("0 world", kWorld, 0))));
+  // Ranks 2 and 3 exchange data, slowly, and the others wait for them.
+  const RankWait sends = In("2 sp", {2, 3}, 0);
+  EXPECT_FALSE(FindStandstill({world, world, sends, sends}).has_value());
   EXPECT_FALSE(FindStandstill({kHasLeft, kComputes, In("2 sp", {2, 3}, 1), kComputes}));
 }
 
