@@ -66,8 +66,10 @@ function reference_models.open(c, parts)
     return found
   end
   local digest = model:digest()
+  local function add(name) found[name] = kept(c, parts, name, model, digest) end
+  if parts.datasets.train then add "train" end -- first, as messages name one file
   for name in pairs(parts.datasets) do
-    found[name] = kept(c, parts, name, model, digest)
+    if name ~= "train" then add(name) end
   end
   if c.ref_model then model:close() end -- the log-probs are stored: the model is not needed
   return found
