@@ -219,8 +219,8 @@
 --- online_dpo: docs/rewards.md); default sft
 ---@field stage "pt" | "sft" | "rm" | "dpo" | "kto" | "grpo" | "rloo" | "online_dpo"
 --- a Lua file that returns a custom objective (count and loss of a step), or a function of (config,
---- model) that creates one, instead of the stage's (docs/scripting.md). `stage` still determines
---- which rows are read
+--- model) that creates one, instead of the stage's (docs/losses.md). `stage` still determines which
+--- rows are read
 ---@field objective? string
 --- trainable weights: all (full), a low-rank adapter (lora), some layers (freeze), or an orthogonal
 --- matrix before each linear module (oft); default lora

@@ -1,6 +1,6 @@
 --- Differentiable collectives over the sp group, for losses and hooks: methods of moonring.Batch. A
 -- value is sharded (made from this rank's tokens) or replicated (equal on every rank of the sp
--- group, as the sum over ranks is); docs/scripting.md explains both. All are collective over the sp
+-- group, as the sum over ranks is); docs/losses.md explains both. All are collective over the sp
 -- group, and all ranks must call them in the same order.
 --
 -- Where a backward communicates, every rank must take part, even if its loss does not use the

@@ -18,7 +18,7 @@ return {
       choices = stages.names(), others = { "ppo" } },
     { "objective", "string", null, "a Lua file that returns a custom objective (count and loss of "
       .. "a step), or a function of (config, model) that creates one, instead of the stage's "
-      .. "(docs/scripting.md). `stage` still determines which rows are read", own_file = true },
+      .. "(docs/losses.md). `stage` still determines which rows are read", own_file = true },
     { "finetuning_type", "string", "lora", "trainable weights: all (full), a low-rank adapter "
       .. "(lora), some layers (freeze), or an orthogonal matrix before each linear module (oft)",
       choices = { "full", "lora", "freeze", "oft" } },
