@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_REPORT_PAGE_SERVER_H_
 #define MOONRING_LUA_REPORT_PAGE_SERVER_H_
 
-// A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (Boost.Beast). The
+// A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (HttpServer). The
 // query of an address must contain the server's token: http://127.0.0.1:PORT/?token=TOKEN
 //
 // The token is 32 random hexadecimal digits, new for each server, and compared in constant time. A
@@ -12,12 +12,13 @@
 // checks.
 //
 // An answer is complete (Reply), or it is sent in parts (Begin, Send, Finish) with the transfer
-// coding `chunked`; the connection is closed after its last part.
+// coding `chunked`.
 //
-// All work is done inside Next, on the caller's thread. After Listen, SIGINT, SIGTERM and SIGHUP
-// make Next return instead of ending the process, until the server is destroyed. At most 32
-// connections are open; a connection that is silent for 30 seconds is closed. If a new connection
-// needs room, the oldest one is closed, preferably one that has not sent the token.
+// Requests are read and answers are sent on a thread of the server; Next takes the requests, one
+// after the other, on the caller's. After Listen, SIGINT, SIGTERM and SIGHUP make Next return
+// instead of ending the process, until the server is destroyed. At most 32 connections are open; a
+// connection that is silent for 30 seconds is closed. If a new connection needs room, the oldest
+// one is closed, preferably one that has not sent the token.
 
 #include <cstdint>
 #include <memory>
@@ -59,7 +60,6 @@ class PageServer {
   const std::string& token() const;
 
   // Waits for the next request with the right token; nullopt after this many seconds or a signal.
-  // Answers are sent during this call.
   std::optional<Request> Next(double seconds);
   // Sends an answer; does nothing if the client has disconnected.
   void Reply(int64_t id, Answer answer);
