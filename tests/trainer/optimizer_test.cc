@@ -251,6 +251,85 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
   EXPECT_TRUE(at::equal(adamw->SaveState().at("exp_avg/w"), kept));
 }
 
+StepSettings SettingsOf(const nlohmann::json& numbers) {
+  return {numbers["beta1"], numbers["beta2"], numbers["epsilon"], numbers["weight_decay"]};
+}
+
+// torch's fused AdamW, whose param_groups change before each step, is the same kernel. A missing
+// gradient counts as zeros. The weights of norms decay because of decay_all.
+TEST(AdamWTest, StepsWithSettingsOfTheirOwnEqualTorch) {
+  const nlohmann::json golden = Golden("step_settings.json");
+  ASSERT_EQ(golden["cases"].size(), 2u);
+  for (const auto& wanted : golden["cases"]) {
+    const at::ScalarType dtype = wanted["dtype"] == "float64" ? at::kDouble : at::kFloat;
+    base::Parameters parameters;
+    for (int i = 0; i < 2; ++i)
+      parameters.push_back(
+          std::make_shared<Parameter>(golden["parameters"][i], Values(wanted["start"][i], dtype)));
+    const auto adamw = AdamW::Create({.decay_all = true}, parameters).value();
+    for (size_t step = 0; step < golden["settings"].size(); ++step) {
+      for (int i = 0; i < 2; ++i) {
+        parameters[i]->ClearGradient();
+        if (step != golden["without_gradient"])
+          parameters[i]->AddGradient(Values(wanted["gradients"][step][i], dtype));
+      }
+      const nlohmann::json& settings = golden["settings"][step];
+      ASSERT_TRUE(adamw->StepWith(settings["lr"], SettingsOf(settings)).ok());
+      for (int i = 0; i < 2; ++i)
+        EXPECT_TRUE(at::equal(parameters[i]->weight(), Values(wanted["weights"][step][i], dtype)))
+            << wanted["dtype"] << " step " << step << " parameter " << i;
+    }
+  }
+}
+
+// All paths of a step use the call's settings: weights updated together (fp32), one by one (bf16),
+// moments in bf16 and in 8 bits, and a state in other memory. The closed form of one first step
+// with gradient g is w (1 - lr decay) - lr sign(g) for a tiny epsilon; of a second without
+// gradient, with betas b1 and b2: m = b1 (1 - b1') g, v = b2 (1 - b2') g^2, where ' marks the
+// betas of the first.
+TEST(AdamWTest, EachPathUsesTheSettingsOfTheStep) {
+  constexpr double kLr = 0.25, kDecay = 0.5;
+  const at::Tensor g =
+      at::where(at::arange(8192).remainder(2) == 0, at::full({}, 2.0F), at::full({}, -2.0F));
+  const auto memory = std::make_shared<CountingMemory>();
+  for (const AdamWOptions& options :
+       {AdamWOptions{}, AdamWOptions{.moments = MomentDtype::kBf16},
+        AdamWOptions{.moments = MomentDtype::k8Bit}, AdamWOptions{.memory = memory}}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      auto weight = std::make_shared<Parameter>("w", at::ones({8192}, dtype));
+      const auto adamw = AdamW::Create(options, {weight}).value();
+      weight->AddGradient(g);
+      ASSERT_TRUE(adamw->StepWith(kLr, {0.5, 0.75, 1e-12, kDecay}).ok());
+      at::Tensor want = 1 - kLr * kDecay - kLr * g.sign();
+      EXPECT_LE(Distance(weight->weight(), want), 4e-3);  // bf16 weights and moments
+      weight->ClearGradient();
+      ASSERT_TRUE(adamw->StepWith(kLr, {0.8, 0.9, 1e-12, 0.0}).ok());
+      const double m = 0.8 * 0.5 / (1 - 0.8 * 0.8), v = 0.9 * 0.25 / (1 - 0.9 * 0.9);
+      want = want - kLr * m / std::sqrt(v) * g.sign();
+      EXPECT_LE(Distance(weight->weight(), want), 8e-3);
+    }
+  }
+}
+
+TEST(OptimizerTest, RefusesSettingsOfAStep) {
+  auto weight = std::make_shared<Parameter>("w", at::ones({3}));
+  weight->AddGradient(at::ones({3}));
+  const auto adamw = AdamW::Create({}, {weight}).value();
+  EXPECT_EQ(adamw->StepWith(1.0, {.beta2 = 1.0}).message(),
+            "trainer.adamw: beta2 is 1, expected 0 <= it < 1");
+  EXPECT_FALSE(adamw->StepWith(1.0, {.beta1 = std::nan("")}).ok());
+  EXPECT_FALSE(adamw->StepWith(1.0, {.weight_decay = -0.1}).ok());
+  EXPECT_FALSE(adamw->StepWith(1.0, {.epsilon = 0.0}).ok());
+  EXPECT_EQ(Sgd::Create({}, {weight})
+                .value()
+                ->StepWith(1.0, {.epsilon = 1.0, .weight_decay = 0.0})
+                .message(),
+            "Optimizer:step: epsilon, weight_decay was given for one step, which only an optimizer "
+            "of trainer.adamw accepts; give this optimizer its settings when it is created");
+  EXPECT_TRUE(weight->weight().eq(1).all().item<bool>());
+  EXPECT_EQ(adamw->state_bytes(), 0);
+}
+
 TEST(AdamWTest, RefusesOptionsOutOfRange) {
   EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(),
             "trainer.adamw: adam_beta1 is 1, expected 0 <= it < 1");

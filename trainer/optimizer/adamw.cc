@@ -1,6 +1,7 @@
 #include "trainer/optimizer/adamw.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/memory/memory_account.h"
 #include "base/status/status_macros.h"
 #include "base/status/torch_status.h"
@@ -33,22 +35,29 @@ bool IsFused(const at::Tensor& weight) {
   return weight.scalar_type() != at::kHalf && kernels::UseKernel(weight, kernels::kAdamW);
 }
 
+// `names_prefix` is that of the configuration's keys.
+absl::Status CheckSettings(const AdamWOptions& options, absl::string_view names_prefix) {
+  for (const auto& [name, beta] :
+       {std::pair{"beta1", options.beta1}, std::pair{"beta2", options.beta2}}) {
+    if (!(beta >= 0.0 && beta < 1.0))
+      return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", names_prefix, name, " is ",
+                                                     beta, ", expected 0 <= it < 1"));
+  }
+  const std::string epsilon = absl::StrCat(names_prefix, "epsilon");
+  for (const auto& [name, value] : {std::pair<absl::string_view, double>{epsilon, options.epsilon},
+                                    {"weight_decay", options.weight_decay}}) {
+    if (!(value >= 0.0 && std::isfinite(value)))
+      return absl::InvalidArgumentError(
+          absl::StrCat("trainer.adamw: ", name, " is ", value, ", expected 0 or more"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
                                                      base::Parameters parameters) {
-  for (const auto& [name, beta] :
-       {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
-    if (!(beta >= 0.0 && beta < 1.0))
-      return absl::InvalidArgumentError(
-          absl::StrCat("trainer.adamw: ", name, " is ", beta, ", expected 0 <= it < 1"));
-  }
-  for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon},
-                                    std::pair{"weight_decay", options.weight_decay}}) {
-    if (!(value >= 0.0))
-      return absl::InvalidArgumentError(
-          absl::StrCat("trainer.adamw: ", name, " is ", value, ", expected 0 or more"));
-  }
+  RETURN_IF_ERROR(CheckSettings(options, /*names_prefix=*/"adam_"));
   if (!(options.loraplus_ratio > 0.0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "trainer.adamw: loraplus_lr_ratio is ", options.loraplus_ratio, ", expected more than 0"));
@@ -58,9 +67,9 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
   for (auto& parameter : parameters) {
     TORCH_CHECK(names.insert(parameter->name()).second, "trainer.adamw: parameter ",
                 parameter->name(), " was given twice");
-    const double decay = DecaysWeight(parameter->name()) ? options.weight_decay : 0.0;
+    const bool decays = options.decay_all || DecaysWeight(parameter->name());
     const double rate = LoraPlusRate(*parameter, options.loraplus_ratio);
-    slots.push_back({std::move(parameter), decay, rate, {}, {}, {}, 0});
+    slots.push_back({std::move(parameter), decays, rate, {}, {}, {}, 0});
   }
   std::unique_ptr<AdamW> adamw(new AdamW(options, std::move(slots)));
   if (adamw->options_.memory == nullptr) return adamw;
@@ -115,7 +124,25 @@ absl::Status AdamW::MakeState(Slot& slot) {
   return absl::OkStatus();
 }
 
-void AdamW::Step(double lr) {
+void AdamW::Step(double lr) { StepAll(options_, lr, /*absent_is_zero=*/false); }
+
+absl::Status AdamW::StepWith(double lr, const StepSettings& settings) {
+  AdamWOptions options = options_;
+  options.beta1 = settings.beta1.value_or(options_.beta1);
+  options.beta2 = settings.beta2.value_or(options_.beta2);
+  options.epsilon = settings.epsilon.value_or(options_.epsilon);
+  options.weight_decay = settings.weight_decay.value_or(options_.weight_decay);
+  RETURN_IF_ERROR(CheckSettings(options, /*names_prefix=*/""));
+  if (options.epsilon == 0.0) {
+    return absl::InvalidArgumentError(
+        "trainer.adamw: epsilon is 0, expected more than 0: an element whose gradients were all 0 "
+        "would become NaN");
+  }
+  StepAll(options, lr, /*absent_is_zero=*/true);
+  return absl::OkStatus();
+}
+
+void AdamW::StepAll(const AdamWOptions& options, double lr, bool absent_is_zero) {
   at::NoGradGuard no_grad;
   const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   int64_t elements = 0;
@@ -124,19 +151,23 @@ void AdamW::Step(double lr) {
   TogetherGroups together;
   std::vector<const Slot*> slots;  // slots of the rows in `together`, in order of Add
   for (Slot& slot : slots_) {
-    if (!slot.parameter->trainable() || !slot.parameter->gradient().defined()) continue;
-    Prepare(slot);
     const at::Tensor& weight = slot.parameter->weight();
+    at::Tensor gradient = slot.parameter->gradient();
+    if (!slot.parameter->trainable() || !(gradient.defined() || absent_is_zero)) continue;
+    if (!gradient.defined())
+      gradient =
+          at::zeros(weight.sizes(), weight.options().dtype(slot.parameter->gradient_dtype()));
+    Prepare(slot, gradient);
+    const double decay = slot.decays ? options.weight_decay : 0.0;
     const at::Tensor &mean = slot.mean.numbers, &square = slot.square.numbers;
     const bool fused = slot.mean.dtype != MomentDtype::k8Bit && IsFused(weight);
     const bool alike =
         slot.mean.dtype == MomentDtype::kFull && weight.scalar_type() == mean.scalar_type();
     if (options_.memory != nullptr || !(fused || alike) || !weight.is_contiguous() ||
         weight.numel() == 0) {
-      StepSlot(slot, lr);
+      StepSlot(slot, gradient, options, lr);
     } else {  // on a device, one launch per weight would take the host longer than the work
-      together.Add({weight, slot.parameter->gradient().contiguous(), mean, square, slot.step},
-                   {slot.rate, slot.weight_decay});
+      together.Add({weight, gradient.contiguous(), mean, square, slot.step}, {slot.rate, decay});
       ++slot.made;
       slots.push_back(&slot);
     }
@@ -152,22 +183,21 @@ void AdamW::Step(double lr) {
         tensors.places.push_back(slots[i]->parameter->begin());
       }
       kernels::AdamW(tensors, {.lr = lr * group.key.first,
-                               .beta1 = options_.beta1,
-                               .beta2 = options_.beta2,
+                               .beta1 = options.beta1,
+                               .beta2 = options.beta2,
                                .weight_decay = group.key.second,
-                               .epsilon = options_.epsilon});
+                               .epsilon = options.epsilon});
       continue;
     }
     at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first,
-                      options_.beta1, options_.beta2, group.key.second, options_.epsilon,
+                      options.beta1, options.beta2, group.key.second, options.epsilon,
                       /*amsgrad=*/false, /*maximize=*/false);
   }
 }
 
-void AdamW::Prepare(Slot& slot) {
+void AdamW::Prepare(Slot& slot, const at::Tensor& gradient) {
   const at::Tensor& weight = slot.parameter->weight();
   base::CountWritten(base::MemoryPart::kWeights, weight);
-  const at::Tensor& gradient = slot.parameter->gradient();
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype,
               "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(), " of ",
@@ -181,13 +211,14 @@ uint64_t AdamW::RoundingKey(const Slot& slot) {
   return kernels::CounterKey(/*seed=*/0, slot.made, slot.parameter->name());
 }
 
-void AdamW::StepSlot(Slot& slot, double lr) const {
-  const at::Tensor &weight = slot.parameter->weight(), &gradient = slot.parameter->gradient();
+void AdamW::StepSlot(Slot& slot, const at::Tensor& gradient, const AdamWOptions& options,
+                     double lr) const {
+  const at::Tensor& weight = slot.parameter->weight();
   const bool full = slot.mean.dtype == MomentDtype::kFull;
   slot.step.add_(1);
   ++slot.made;
   if (options_.memory == nullptr && full)
-    return StepPiece(slot, lr, weight, gradient, slot.mean.numbers, slot.square.numbers);
+    return StepPiece(slot, options, lr, weight, gradient, slot.mean.numbers, slot.square.numbers);
   const uint64_t key = RoundingKey(slot);
   const at::Tensor flat = weight.view({-1}), dense = gradient.contiguous().view({-1});
   for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
@@ -196,7 +227,7 @@ void AdamW::StepSlot(Slot& slot, double lr) const {
     const at::Tensor part = flat.narrow(0, begin, count),
                      mean = ReadMoment(slot.mean, begin, count),
                      square = ReadMoment(slot.square, begin, count);
-    StepPiece(slot, lr, part, dense.narrow(0, begin, count), mean, square);
+    StepPiece(slot, options, lr, part, dense.narrow(0, begin, count), mean, square);
     WriteMoment(slot.mean, begin, mean, key, place);
     WriteMoment(slot.square, begin, square, key, place);
     if (options_.memory == nullptr) continue;
@@ -206,16 +237,17 @@ void AdamW::StepSlot(Slot& slot, double lr) const {
   }
 }
 
-void AdamW::StepPiece(const Slot& slot, double lr, const at::Tensor& weight,
-                      const at::Tensor& gradient, const at::Tensor& mean,
-                      const at::Tensor& square) const {
+void AdamW::StepPiece(const Slot& slot, const AdamWOptions& options, double lr,
+                      const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean,
+                      const at::Tensor& square) {
   if (weight.numel() == 0) return;
   // The kernel requires equal dtypes and layouts. `working` is the weight itself unless that is
   // bf16 or not contiguous.
   const at::Tensor working = weight.to(mean.scalar_type()).contiguous();
   const at::Tensor dense = gradient.contiguous();
   at::_fused_adamw_({working}, {dense}, {mean}, {square}, {}, {slot.step}, lr * slot.rate,
-                    options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
+                    options.beta1, options.beta2, slot.decays ? options.weight_decay : 0.0,
+                    options.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false);
   if (!working.is_same(weight)) weight.copy_(working);
 }

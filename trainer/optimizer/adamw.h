@@ -9,8 +9,10 @@
 // w: weight, g: gradient, b1 and b2: the betas; m and v: first and second moment. m and v are fp32
 // (fp64 for an fp64 weight), or stored in bf16 or 8 bits between steps (moment.h). A bf16 weight is
 // updated in fp32 and rounded once, at the end. Biases and norms, recognized by name
-// (trainer/optimizer/weight_decay.h), are not decayed; LoRA+'s parameters use lr times its ratio
-// (trainer/optimizer/lora_plus.h).
+// (trainer/optimizer/weight_decay.h), are not decayed unless `decay_all`; LoRA+'s parameters use lr
+// times its ratio (trainer/optimizer/lora_plus.h). StepWith changes betas, epsilon and decay for
+// one step; t counts all steps of the parameter, and the bias correction uses the betas of the
+// call.
 //
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorized step). Memory: 8 bytes per element
 // from the first step on, plus the largest bf16 parameter in fp32 during its update. All weights
@@ -47,6 +49,7 @@ struct AdamWOptions {
   std::shared_ptr<StateMemory> memory;       // null: allocated next to the weights
   MomentDtype moments = MomentDtype::kFull;  // storage of m and v; not for fp64 weights
   bool full_embeddings = false;              // embedding_names.h
+  bool decay_all = false;                    // biases and norms too
 
   static constexpr std::tuple kFields = {
       base::Field{"beta1", &AdamWOptions::beta1},
@@ -55,6 +58,8 @@ struct AdamWOptions {
       base::Field{"loraplus_lr_ratio", &AdamWOptions::loraplus_ratio, kLoraPlusMeaning},
       base::Field{"weight_decay", &AdamWOptions::weight_decay,
                   "decoupled weight decay (arXiv:1711.05101), not applied to biases and norms"},
+      base::Field{"decay_all", &AdamWOptions::decay_all,
+                  "whether weight decay applies to biases and norms too, as in torch.optim.AdamW"},
       base::Field{"full_embeddings", &AdamWOptions::full_embeddings,
                   "whether m and v of embeddings are stored in fp32, whatever `state` is, as the "
                   "Trainer does with bitsandbytes"},
@@ -69,6 +74,7 @@ class AdamW : public Optimizer {
                                                        base::Parameters parameters);
 
   void Step(double lr) override;
+  absl::Status StepWith(double lr, const StepSettings& settings) override;
   std::map<std::string, at::Tensor> SaveState() const override;
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
@@ -79,7 +85,8 @@ class AdamW : public Optimizer {
 
   struct Slot {
     std::shared_ptr<base::Parameter> parameter;
-    double weight_decay, rate;
+    bool decays;
+    double rate;
     Moment mean, square;
     at::Tensor step;   // fp32 scalar; undefined before the first step
     int64_t made = 0;  // copy of `step` on the host; kept unless moments are kFull
@@ -101,13 +108,16 @@ class AdamW : public Optimizer {
   void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
   MomentDtype DtypeOf(const base::Parameter& parameter) const;
   absl::StatusOr<Moment> MakeMoment(const base::Parameter& parameter, bool is_signed) const;
-  // Checks the slot's gradient and creates its state if there is none.
-  void Prepare(Slot& slot);
+  // Checks the gradient of the slot and creates its state if there is none.
+  void Prepare(Slot& slot, const at::Tensor& gradient);
   static uint64_t RoundingKey(const Slot& slot);
-  void StepSlot(Slot& slot, double lr) const;
+  void StepAll(const AdamWOptions& options, double lr, bool absent_is_zero);
+  void StepSlot(Slot& slot, const at::Tensor& gradient, const AdamWOptions& options,
+                double lr) const;
   // Calls the kernel once; weight and gradient may have any dtype.
-  void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient,
-                 const at::Tensor& mean, const at::Tensor& square) const;
+  static void StepPiece(const Slot& slot, const AdamWOptions& options, double lr,
+                        const at::Tensor& weight, const at::Tensor& gradient,
+                        const at::Tensor& mean, const at::Tensor& square);
 
   AdamWOptions options_;
   std::vector<Slot> slots_;
