@@ -48,6 +48,7 @@ struct UntiedWeights {
     return weight.name == embedding || weight.name == head;
   }
   bool IsLinear(const WeightShape& weight) const { return weight.linear; }
+  bool IsHead(const WeightShape& weight) const { return weight.name == head; }
 
   std::string embedding, head;
   std::vector<WeightShape> all;
@@ -82,11 +83,26 @@ std::vector<std::string> LinearNames(const UntiedWeights& weights) {
   return names;
 }
 
+// Why an adapter with these options cannot change the head; empty: it can.
+absl::string_view WhyNotTheHead(const AdapterOptions& options) {
+  if (options.rotation.has_value()) return "got OFT";
+  if (options.dora) return "got DoRA (use_dora)";
+  if (options.principal.has_value()) return "got PiSSA (pissa_init)";
+  if (options.ties_head) return "got ensure_weight_tying, which keeps the head the embedding";
+  return "";
+}
+
 absl::Status CheckTarget(absl::string_view key, const std::string& name,
-                         const UntiedWeights& weights) {
+                         const AdapterOptions& options, const UntiedWeights& weights) {
   for (const WeightShape& weight : weights.all) {
     if (!Targets(name, ModuleOf(weight.name))) continue;
     if (weights.IsLinear(weight)) return absl::OkStatus();
+    if (weights.IsHead(weight)) {
+      const absl::string_view why = WhyNotTheHead(options);
+      if (why.empty()) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": ", name, " takes plain LoRA alone, ", why));
+    }
     if (weights.IsTable(weight)) {
       return absl::InvalidArgumentError(
           absl::StrCat(key, ": ", name, " takes no adapter here; additional_target: ", name,
@@ -207,7 +223,7 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
                        [&](const std::string& name) { return Targets(name, module); });
   };
   for (const std::string& name : plan.targets) {
-    if (!options.modules.has_value()) RETURN_IF_ERROR(CheckTarget(key, name, weights));
+    if (!options.modules.has_value()) RETURN_IF_ERROR(CheckTarget(key, name, options, weights));
   }
   for (const std::string& name : options.saved) RETURN_IF_ERROR(CheckSaved(name, weights));
   for (const WeightShape& weight : weights.all) {
@@ -215,7 +231,7 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
     if (!weight.learns) continue;
     if (Saves(options.saved, weight.name) != nullptr) {
       plan.saved.push_back(weight);
-    } else if (weights.IsLinear(weight) && takes(module)) {
+    } else if ((weights.IsLinear(weight) || weights.IsHead(weight)) && takes(module)) {
       plan.maps.push_back(
           {module, weight.shape[0], weight.shape[1], options.rank_of(module),
            options.rotation.has_value() ? BlockSizeOf(*options.rotation, weight.shape[1]) : 0});
@@ -247,8 +263,9 @@ std::shared_ptr<base::Parameter> Adapter::FindSaved(const std::string& weight) c
 bool Adapter::Unties(const ModelConfig& config) const {
   const std::string embedding = EmbeddingName(config), head = HeadName(config);
   if (saved.contains(embedding) && FindSaved(head) == FindSaved(embedding)) return false;
-  return config.tie_word_embeddings && (saved.contains(embedding) || saved.contains(head) ||
-                                        (fixed != nullptr && fixed->Parts(embedding, head)));
+  return config.tie_word_embeddings &&
+         (saved.contains(embedding) || saved.contains(head) || maps.contains(ModuleOf(head)) ||
+          (fixed != nullptr && fixed->Parts(embedding, head)));
 }
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& config,

@@ -28,6 +28,11 @@
 //
 //   W + s [B, -B0] [A; A0]                 with the adapter off, the base is exactly W
 //
+// The head, tied to the embedding or not, may have plain LoRA, if a target names it: the head's
+// logits gain s B (A h) (objectives/vocabulary/head_low_rank.h; next_logits.h), and a tied
+// embedding stays as it is. Merging such an adapter unties the head, in which W + s B A is stored.
+// (PEFT 0.18 merges it into the tied weight, and so changes the embedding too.)
+//
 // If an adapter fully trains the embedding or the head of a model that ties them, they are untied,
 // as in PEFT: the trained one gets its own weight, and the other one keeps the base's.
 //
@@ -80,7 +85,8 @@ struct AdapterOptions {
   bool rslora = false;  // scale alpha / sqrt(rank), not alpha / rank (Kalajdzievski 2023)
   bool dora = false;
   // The linear maps to adapt, by the end of their module's name ("q_proj", "self_attn.q_proj",
-  // "layers.3.mlp.up_proj"), or only "all": every linear map except the head.
+  // "layers.3.mlp.up_proj"), or only "all": every linear map except the head. The head is adapted
+  // only if it is named ("lm_head").
   std::vector<std::string> targets = {"all"};
   // The exact set of adapted modules, if an adapter that was read restricts it
   // (layers_to_transform, exclude_modules, a pattern). Absent: `targets` alone decides.
@@ -122,7 +128,8 @@ struct AdapterPlan {
 };
 
 // Returns INVALID_ARGUMENT if a target matches no linear map (the message lists the known names),
-// if a target is the embedding or the head, or if nothing would be trained.
+// if a target is the embedding, or the head with options that it does not take (DoRA, PiSSA, OFT,
+// ties_head), or if nothing would be trained.
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options);
 
 // The size of OFT's blocks for a linear map with `in` input features. If the number or size of

@@ -123,12 +123,25 @@ bool Ends(absl::string_view module, absl::string_view name) {
   return module == name || absl::EndsWith(module, absl::StrCat(".", name));
 }
 
-// Module names of all linear maps of the layers, in order.
-std::vector<std::string> LinearModules(const ModelConfig& config) {
+std::string HeadModule(const ModelConfig& config) {
+  const std::string head = HeadName(config);
+  return head.substr(0, head.rfind('.'));
+}
+
+// Whether low-rank weights of the head are trained; otherwise they are read as a frozen part.
+bool TrainsHead(const AdapterOptions& options) {
+  return !options.rotation.has_value() && !options.dora && !options.principal.has_value() &&
+         !options.ties_head;
+}
+
+// Module names of all linear maps that can be adapted, in order: those of the layers, and the head
+// if `with_head`.
+std::vector<std::string> LinearModules(const ModelConfig& config, bool with_head) {
   std::vector<std::string> modules;
   for (const WeightShape& weight : WantedWeights(config)) {
     if (weight.linear) modules.push_back(weight.name.substr(0, weight.name.rfind('.')));
   }
+  if (with_head) modules.push_back(HeadModule(config));
   return modules;
 }
 
@@ -192,7 +205,7 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
                          const std::vector<std::string>& in_file, AdapterOptions& options) {
   const nlohmann::json* targets = fields.Find("target_modules");
   if (targets == nullptr) return fields.Missing("target_modules");
-  const std::vector<std::string> linear = LinearModules(config);
+  const std::vector<std::string> linear = LinearModules(config, TrainsHead(options));
   std::set<std::string> there(in_file.begin(), in_file.end());
   const nlohmann::json* excluded = fields.Find("exclude_modules");
   const bool by_file = excluded != nullptr && excluded->is_string() && !AsksForNothing(*excluded);
@@ -215,6 +228,7 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
   if (plain) return absl::OkStatus();
   std::set<std::string> modules;
   for (const std::string& module : linear) {
+    if (targeting.all && module == HeadModule(config)) continue;  // as in PEFT
     ASSIGN_OR_RETURN(const bool takes, targeting.Takes(module), fields.where());
     if (takes && (!by_file || there.contains(module))) modules.insert(module);
   }
@@ -267,7 +281,7 @@ absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
                           const ModelConfig& config, const std::vector<std::string>& in_file,
                           AdapterOptions& options) {
   const OrderedJson ordered = OrderedJson::parse(text);
-  const std::vector<std::string> linear = LinearModules(config);
+  const std::vector<std::string> linear = LinearModules(config, /*with_head=*/true);
   std::set<std::string> modules(in_file.begin(), in_file.end());
   modules.insert(linear.begin(), linear.end());
   RETURN_IF_ERROR(ReadPattern(fields, ordered, "rank_pattern", modules,
@@ -291,11 +305,20 @@ OrderedJson TargetsOf(const Adapter& adapter) {
     targets.assign(adapter.options.modules->begin(), adapter.options.modules->end());
   if (adapter.fixed != nullptr)
     targets.insert(targets.end(), adapter.fixed->targets.begin(), adapter.fixed->targets.end());
-  if (adapter.maps.empty() || !absl::StartsWith(adapter.maps.begin()->first, kText)) return targets;
-  std::vector<std::string> names;
-  for (const std::string& target : targets)
-    names.push_back(absl::StrReplaceAll(absl::StripPrefix(target, kText), {{".", "\\."}}));
-  return absl::StrCat("model\\.language_model\\.(?:.*\\.)?(?:", absl::StrJoin(names, "|"), ")");
+  const bool composite =
+      std::any_of(adapter.maps.begin(), adapter.maps.end(),
+                  [&](const auto& map) { return absl::StartsWith(map.first, kText); });
+  if (!composite) return targets;
+  std::vector<std::string> names, outside;  // outside of the text model: the head
+  for (const std::string& target : targets) {
+    const bool inside = !adapter.maps.contains(target) || absl::StartsWith(target, kText);
+    (inside ? names : outside)
+        .push_back(absl::StrReplaceAll(absl::StripPrefix(target, kText), {{".", "\\."}}));
+  }
+  std::string pattern =
+      absl::StrCat("model\\.language_model\\.(?:.*\\.)?(?:", absl::StrJoin(names, "|"), ")");
+  for (const std::string& module : outside) absl::StrAppend(&pattern, "|", module);
+  return pattern;
 }
 
 OrderedJson InitOf(const AdapterOptions& options) {
@@ -403,10 +426,10 @@ absl::StatusOr<AdapterOptions> ReadAdapterConfig(absl::string_view text, const s
     RETURN_IF_ERROR(ReadLowRank(fields, options));
     RETURN_IF_ERROR(ReadPatterns(fields, text, config, modules, options));
   }
-  RETURN_IF_ERROR(ReadTargets(fields, config, modules, options));
-  ASSIGN_OR_RETURN(options.saved, Names(fields, "modules_to_save"));
   ASSIGN_OR_RETURN(const bool tying, fields.Bool("ensure_weight_tying", false));
   options.ties_head = tying && config.tie_word_embeddings;
+  RETURN_IF_ERROR(ReadTargets(fields, config, modules, options));
+  ASSIGN_OR_RETURN(options.saved, Names(fields, "modules_to_save"));
   return options;
 }
 

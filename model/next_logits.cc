@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/products/products.h"
+#include "model/adapter.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
@@ -28,9 +30,19 @@ at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD) {
   const ModelConfig& config = model.config();
   const at::ScalarType dtype = model.options().matmul_dtype;
   const at::Tensor head_VD = model.head()->Lease(dtype);
+  const Adapter::MapWeights* const map = model.head_map();
+  at::Tensor a_RD, b_VR;
+  if (map != nullptr) {
+    a_RD = map->a->Lease(dtype);
+    b_VR = map->b->Lease(dtype);
+  }
   if (hidden_BD.size(0) == 0)
     return at::empty({0, head_VD.size(0)}, hidden_BD.options().dtype(WideDtype(dtype)));
-  at::Tensor logits_BV = Linear(hidden_BD.to(dtype), head_VD, at::Tensor()).to(WideDtype(dtype));
+  const at::Tensor rows_BD = hidden_BD.to(dtype);
+  at::Tensor logits_BV = Linear(rows_BD, head_VD, at::Tensor());
+  if (map != nullptr)
+    kernels::AddProduct(logits_BV, kernels::Product(rows_BD, a_RD.t()), b_VR.t(), 1.0, map->scale);
+  logits_BV = logits_BV.to(WideDtype(dtype));
   if (config.logit_scale != 1.0) logits_BV = logits_BV * config.logit_scale;
   const double cap = config.logit_softcap;
   if (cap > 0) logits_BV = (logits_BV / cap).tanh_().mul_(cap);

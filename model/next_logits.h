@@ -17,9 +17,10 @@ namespace moonring::model {
 // the model's maximum number of positions.
 absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids);
 
-// Applies the head to hidden_BD, rows of the residual stream after the final norm. Returns logits
-// [B, V] in fp32 (fp64 for fp64), with the config's scale and softcap. Fetches the head's weight
-// even if B is 0, because fetching a sharded weight is a collective of all ranks.
+// Applies the head, with its LoRA if it has one, to hidden_BD, rows of the residual stream after
+// the final norm. Returns logits [B, V] in fp32 (fp64 for fp64), with the config's scale and
+// softcap. Fetches the head's weight even if B is 0, because fetching a sharded weight is a
+// collective of all ranks.
 at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD);
 
 }  // namespace moonring::model

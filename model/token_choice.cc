@@ -95,6 +95,16 @@ class Row {
   }
   int64_t Likeliest() const { return std::max_element(logits_, logits_ + size()) - logits_; }
 
+  // The `count` ids of greatest logit, in falling order (equal logits by id).
+  std::vector<int64_t> Top(int64_t count) const {
+    std::vector<int64_t> order(size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    count = std::min(count, size());
+    std::partial_sort(order.begin(), order.begin() + count, order.end(), Before());
+    order.resize(count);
+    return order;
+  }
+
   // Draws one of the kept tokens: the first id, in order of id, at which the cumulative weight
   // exceeds the fraction `u` of the sum of weights.
   int64_t Draw(double u, const SamplingOptions& options) const {
@@ -110,6 +120,13 @@ class Row {
 
  private:
   int64_t size() const { return static_cast<int64_t>(weights_.size()); }
+
+  // The order of falling logit, of equal logits by id.
+  auto Before() const {
+    return [this](int64_t a, int64_t b) {
+      return logits_[a] != logits_[b] ? logits_[a] > logits_[b] : a < b;
+    };
+  }
 
   // Draws among `count` ids; weights below `least` count as 0.
   template <typename IdOf>
@@ -137,9 +154,7 @@ class Row {
   std::vector<int64_t> Ranked(const SamplingOptions& options) const {
     std::vector<int64_t> order(size());
     std::iota(order.begin(), order.end(), int64_t{0});
-    const auto before = [this](int64_t a, int64_t b) {
-      return logits_[a] != logits_[b] ? logits_[a] > logits_[b] : a < b;
-    };
+    const auto before = Before();
     const int64_t most = options.top_k > 0 ? std::min(options.top_k, size()) : size();
     if (most < size()) std::nth_element(order.begin(), order.begin() + most, order.end(), before);
     order.resize(most);
@@ -196,7 +211,11 @@ Choice Choose(const at::Tensor& logits_V, const Number* hooked, const ChoiceOf& 
   } else {
     id = IdOf(row, of, options);
   }
-  return {id, row.LogProb(id)};
+  Choice chosen{id, row.LogProb(id), {}};
+  if (of.top > 0) {
+    for (const int64_t each : row.Top(of.top)) chosen.top.push_back({each, row.LogProb(each)});
+  }
+  return chosen;
 }
 
 template <typename Number>
@@ -277,9 +296,11 @@ std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
   std::vector<Choice> chosen(choices.size());
   if (choices.empty()) return chosen;
   base::RunParallelTasks(std::vector<double>(choices.size(), 1.0), [&](int64_t i) {
+    const ChoiceOf& of = choices[i];
+    const SamplingOptions& sampling = of.sampling == nullptr ? options : *of.sampling;
     chosen[i] = logits[i].scalar_type() == at::kDouble
-                    ? Choose<double>(logits[i], hooked[i], choices[i], options)
-                    : Choose<float>(logits[i], hooked[i], choices[i], options);
+                    ? Choose<double>(logits[i], hooked[i], of, sampling)
+                    : Choose<float>(logits[i], hooked[i], of, sampling);
   });
   return chosen;
 }

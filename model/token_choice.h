@@ -55,9 +55,16 @@ struct ChoiceOf {
   absl::Span<const int64_t>
       new_ids;  // ids generated after the prompt; their number is the next token's index
   uint64_t key = 0, answer = 0;
+  const SamplingOptions* sampling = nullptr;  // null: the options of the call
+  int64_t top = 0;                            // size of Choice::top
   // What a logits hook returned for logits_V (logits_hook.h), of the same dtype: the token is
   // chosen from these logits. Undefined: from logits_V.
   at::Tensor hooked_V = {};
+};
+
+struct IdLogProb {
+  int64_t id = 0;
+  double log_prob = 0.0;
 };
 
 struct Choice {
@@ -66,6 +73,9 @@ struct Choice {
   // temperature is 0. It does not include a logits hook, repetition penalty, top_k, top_p and
   // min_p, so that it is comparable to the log-probability that training computes.
   double log_prob = 0.0;
+  // The ids with the greatest logits, in falling order (equal logits by id), with log-probs as
+  // above: an id that is also the chosen one has the same number.
+  std::vector<IdLogProb> top;
 };
 
 // Returns one Choice for each of `choices`, in the same order. Runs in parallel on LibTorch's

@@ -349,6 +349,14 @@ Transformer::Transformer(ModelConfig config, base::Parameters parameters,
     blocks_.push_back(MakeBlock(layer, by_name));
 }
 
+std::string Transformer::head_module() const {
+  return std::string(absl::StripSuffix(HeadName(config_), ".weight"));
+}
+
+const Adapter::MapWeights* Transformer::head_map() const {
+  return adapter_ == nullptr ? nullptr : adapter_->Find(head_module());
+}
+
 std::shared_ptr<base::Parameter> Transformer::Find(const std::string& name,
                                                    const ParametersByName& by_name) const {
   if (adapter_ != nullptr) {

@@ -208,8 +208,12 @@ class Transformer {
   at::Tensor Norm(const at::Tensor& hidden_TD) const;
 
   // The weight of the head, [V, D]: the embedding if they are tied, or the adapter's weight if the
-  // adapter fully trains the head.
+  // adapter fully trains the head. head_map() may change it.
   std::shared_ptr<base::Parameter> head() const { return head_; }
+  // LoRA on the head: the logits are those of W + scale B A; null: none. Its dropout is that of the
+  // adapter, its random key that of head_module().
+  const Adapter::MapWeights* head_map() const;
+  std::string head_module() const;  // "lm_head"
 
   // The base model's parameters, in the order of a forward pass, without an adapter's. A tied
   // weight occurs once, under the embedding's name.

@@ -14,18 +14,21 @@
 // Face's LabelSmoother, without its divisor):
 //   log p_t = (1 - e) z_t[y_t] + e mean(z_t) - logsumexp(z_t)
 //
-// h_t is the hidden state of token t (D numbers), y_t its target, one of V ids. W is the head [V,
-// D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for the call (a lease,
-// base/autograd/parameter.h). The gradients of W and b are added to their Parameters, not returned
-// to autograd. Only rows with a target are projected: prompts cost nothing. The matmuls run in
-// `matmul_dtype`: logits of a bf16 matmul are rounded to bf16, as under autocast, and so are the
-// factors of the two products of a backward. Everything after the logits, and the sum over tokens
-// in W's gradient, is in fp32, or in fp64 for an fp64 matmul.
+// h_t is the hidden state of token t (D numbers), y_t its target, one of V ids; or K targets, whose
+// log-probs come from the same logits. W is the head [V, D] (lm_head, or the embedding where tied),
+// with a low-rank term where it has one (vocabulary/head_low_rank.h), borrowed from a
+// base::Parameter for the call (a lease, base/autograd/parameter.h). The gradients of W and b are
+// added to their Parameters, not returned to autograd. Only rows with a target are projected:
+// prompts cost nothing. The matmuls run in `matmul_dtype`: logits of a bf16 matmul are rounded to
+// bf16, as under autocast, and so are the factors of the two products of a backward. Everything
+// after the logits, and the sum over tokens in W's gradient, is in fp32, or in fp64 for an fp64
+// matmul.
 //
 // The backward recomputes each chunk's logits. With P = exp(z - lse) - onehot(y) (smoothed alike)
 // and g the incoming gradient,
 //   dh = -scale * g * (P W)          dW = P^T (-scale * g * h)
-// so that g and scale multiply tensors [rows, D] and never [rows, V]. On a GPU with the kernel
+// (with K targets P = sum_k g_k (exp(z - lse) - onehot(y_k)), and g is 1 elsewhere), so that g and
+// scale multiply tensors [rows, D] and never [rows, V]. On a GPU with the kernel
 // (vocabulary/target_rows.h) the logits of a bf16 product stay in bf16, and P overwrites them in
 // bf16. Both products with P read it in bf16; the sum over tokens is in fp32.
 //
@@ -45,6 +48,9 @@
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
+
+// In targets [T, K], besides kIgnore: no candidate here.
+inline constexpr int64_t kNoCandidate = -1;
 
 // Statistics of each row that are computed from the same logits, without gradients.
 struct Statistics {
@@ -71,7 +77,10 @@ struct LogProbOptions {
 };
 
 // hidden_TD (fp32, bf16 or fp64), targets_T (int64, kIgnore where there is nothing to predict) ->
-// [T] in fp32 (fp64 for fp64), 0 where there is no target. Targets are read on the host and should
+// [T] in fp32 (fp64 for fp64), 0 where there is no target. Or targets [T, K], kIgnore or -1 where
+// there is no candidate -> [T, K], 0 there; a row is projected once, where it has a candidate. With
+// K = 1 the numbers are those of [T], bit for bit. On a GPU, rows of several candidates are reduced
+// by operators instead of the kernel. Targets are read on the host and should
 // be stored there: otherwise the device must be synchronized. Differentiable in hidden_TD. T = 0,
 // or no target at all, gives zeros with zero gradients.
 at::Tensor TokenLogProb(const at::Tensor& hidden_TD,

@@ -18,13 +18,13 @@ class HeadPass : public RowPass {
       : divergence_(divergence),
         hidden_TD_(reference.hidden_TD),
         rows_N_(rows_N),
-        projection_(*reference.head_VD, reference.projection, reference.hidden_TD) {}
+        projection_(*reference.head_VD, reference.projection, reference.hidden_TD, rows_N) {}
 
   int64_t row_bytes() const override { return projection_.row_bytes(); }
   int64_t intermediates() const override { return kDivergenceIntermediates + 2; }
 
   void BeginChunk(int64_t begin, int64_t count) override {
-    scores_RV_ = projection_.Scores(GatherRows(hidden_TD_, rows_N_, begin, count));
+    scores_RV_ = projection_.Scores(GatherRows(hidden_TD_, rows_N_, begin, count), begin);
   }
 
   at::Tensor Block(at::Tensor z_RV, int64_t begin, bool differentiate) const override {

@@ -39,6 +39,8 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const base::P
   TORCH_CHECK_VALUE(options.vocabulary >= 0 && options.vocabulary <= shape_VD[0], caller,
                     ": vocabulary is ", options.vocabulary, ", head ", head.name(), " has ",
                     shape_VD[0], " ids");
+  if (options.head.low_rank.has_value())
+    CheckLowRank(caller, *options.head.low_rank, shape_VD, hidden.size(0));
   if (!options.head.bias_V) return;
   const at::IntArrayRef bias_V = options.head.bias_V->shape();
   TORCH_CHECK_VALUE(bias_V.size() == 1 && bias_V[0] == shape_VD[0], caller, ": bias of shape ",
@@ -48,7 +50,11 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const base::P
 HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& head,
                          const HeadOptions& options) {
   const bool records = at::GradMode::is_enabled();
-  const bool learns = head.trainable() || (options.bias_V && options.bias_V->trainable());
+  const bool low_rank_learns =
+      options.low_rank.has_value() &&
+      (options.low_rank->a_RD->trainable() || options.low_rank->b_VR->trainable());
+  const bool learns =
+      head.trainable() || low_rank_learns || (options.bias_V && options.bias_V->trainable());
   return {base::Anchor(records && learns), records && (learns || hidden_TD.requires_grad())};
 }
 
@@ -66,7 +72,7 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
 }
 
 HeadProjection::HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
-                               const at::Tensor& hidden)
+                               const at::Tensor& hidden, const at::Tensor& rows_N)
     : matmul_dtype_(hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype),
       dtype_(matmul_dtype_ == at::kDouble ? at::kDouble : at::kFloat),
       scale_(options.head.scale),
@@ -78,7 +84,10 @@ HeadProjection::HeadProjection(const base::Parameter& head, const ProjectionOpti
       products_(options.head.products),
       weight_VD_(head.Lease(matmul_dtype_)) {
   if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
+  if (options.head.low_rank.has_value())
+    low_rank_.emplace(*options.head.low_rank, matmul_dtype_, hidden, rows_N);
   if (options.vocabulary == 0) return;
+  if (low_rank_.has_value()) low_rank_->Narrow(options.vocabulary);
   weight_VD_ = weight_VD_.narrow(0, 0, options.vocabulary);
   if (bias_V_.defined()) bias_V_ = bias_V_.narrow(0, 0, options.vocabulary);
 }
@@ -89,13 +98,14 @@ int64_t HeadProjection::row_bytes(bool as_made) const {
   return vocabulary() * (static_cast<int64_t>(c10::elementSize(dtype_)) + of_product);
 }
 
-at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD) {
+at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD, int64_t begin) {
   const kernels::ProductScope scope(products_);
   const at::Tensor scaled_RD =
       (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
   at::Tensor product_RV =
       FirstRows(rounded() ? rounded_RV_ : logits_RV_, matmul_dtype_, hidden_RD.size(0));
   kernels::ProductInto(product_RV, scaled_RD, weight_VD_.t());
+  if (low_rank_.has_value()) low_rank_->AddTo(product_RV, scaled_RD, begin);
   return product_RV;
 }
 
@@ -103,15 +113,15 @@ int64_t HeadProjection::chunk_bytes(bool as_made) const {
   return std::max(chunk_bytes_, chunk_rows_ * row_bytes(as_made));
 }
 
-at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
-  at::Tensor scores_RV = TimesTransposed(hidden_RD);
+at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD, int64_t begin) {
+  at::Tensor scores_RV = TimesTransposed(hidden_RD, begin);
   if (rounded()) scores_RV = FirstRows(logits_RV_, dtype_, hidden_RD.size(0)).copy_(scores_RV);
   if (bias_V_.defined()) scores_RV.add_(bias_V_);
   return scores_RV;
 }
 
-at::Tensor HeadProjection::ScoresAsMade(const at::Tensor& hidden_RD) {
-  return bias_V_.defined() ? Scores(hidden_RD) : TimesTransposed(hidden_RD);
+at::Tensor HeadProjection::ScoresAsMade(const at::Tensor& hidden_RD, int64_t begin) {
+  return bias_V_.defined() ? Scores(hidden_RD, begin) : TimesTransposed(hidden_RD, begin);
 }
 
 at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV) {
@@ -144,11 +154,11 @@ at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype
 }
 
 HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
-                             std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
+                             const HeadOptions& options, const at::Tensor& hidden_TD,
                              bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N)
     : projection_(projection),
       head_(head),
-      bias_(bias && bias->trainable() ? std::move(bias) : nullptr),
+      bias_(options.bias_V && options.bias_V->trainable() ? options.bias_V : nullptr),
       rows_N_(std::move(rows_N)),
       factor_N_(std::move(factor_N)) {
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
@@ -166,19 +176,28 @@ HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
     head_VD_.narrow(0, written, head_VD_.size(0) - written).zero_();
   }
   if (bias_) bias_V_ = at::zeros(bias_->shape(), like);
+  if (projection.low_rank() != nullptr)
+    low_rank_.emplace(*options.low_rank, *projection.low_rank(), projection.dtype());
 }
 
 void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV) {
   const int64_t count = hidden_RD.size(0), vocabulary = projection_.vocabulary();
   const at::Tensor factor_R = factor_N_.narrow(0, begin, count);
   const bool inside = projection_.factor_in_gradient();
-  at::Tensor multiplied_RV;
-  if (hidden_TD_.defined() || head_VD_.defined())
+  at::Tensor multiplied_RV, of_low_rank_RD;
+  if (hidden_TD_.defined() || head_VD_.defined() || low_rank_.has_value())
     multiplied_RV = inside ? projection_.ForProducts(gradient_RV, factor_R)
                            : projection_.ForProducts(gradient_RV);
+  if (low_rank_.has_value()) {
+    const kernels::ProductScope scope(projection_.products());
+    of_low_rank_RD =
+        low_rank_->Add(multiplied_RV, hidden_RD, inside ? at::Tensor() : factor_R.unsqueeze(1),
+                       begin, /*hidden_wanted=*/hidden_TD_.defined());
+  }
   if (hidden_TD_.defined()) {
     at::Tensor row_gradient_RD = projection_.TimesWeight(multiplied_RV);
     if (!inside) row_gradient_RD.mul_(factor_R.unsqueeze(1));
+    if (of_low_rank_RD.defined()) row_gradient_RD.add_(of_low_rank_RD);
     hidden_TD_.index_copy_(0, rows_N_.narrow(0, begin, count),
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
@@ -196,6 +215,7 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
 at::Tensor HeadGradients::Finish() {
   if (head_VD_.defined() && !into_parameter_) head_.TakeGradient(std::move(head_VD_));
   if (bias_) bias_->TakeGradient(std::move(bias_V_));
+  if (low_rank_.has_value()) low_rank_->Finish();
   return std::move(hidden_TD_);
 }
 

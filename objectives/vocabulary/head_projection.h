@@ -14,6 +14,8 @@
 // tokens in W's gradient, are in fp32, or in fp64 for an fp64 matmul. Callers that can process bf16
 // may read the bf16 result of the matmul itself (ScoresAsMade), and pass G in bf16.
 //
+// W may have a low-rank term beside it (head_low_rank.h); then scale * (W h + m B A h + b).
+//
 // With G = dL/ds [rows, V] and a factor f_t per row,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
 // f contains scale and the incoming gradient, so these multiply tensors [rows, D] and never [rows,
@@ -22,11 +24,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/autograd/parameter.h"
 #include "kernels/products/product_choice.h"
+#include "objectives/vocabulary/head_low_rank.h"
 
 namespace moonring::objectives {
 
@@ -35,6 +39,7 @@ struct HeadOptions {
   double softcap = 0.0;                     // 0: none
   std::shared_ptr<base::Parameter> bias_V;  // null: none
   kernels::ProductChoice products = {};     // which implementation computes the products with W
+  std::optional<HeadLowRank> low_rank = std::nullopt;
 };
 
 struct ProjectionOptions {
@@ -52,7 +57,7 @@ void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const base
                      const ProjectionOptions& options);
 
 // Makes autograd record a node for a loss of a head. The anchor is an additional input of the node.
-// It requires a gradient if the head or its bias is trainable, so that the node is recorded even if
+// It requires a gradient if a weight of the head is trainable, so that the node is recorded even if
 // the hidden states need no gradient.
 struct HeadRecording {
   at::Tensor anchor;      // an input of the node, in addition to the hidden states
@@ -75,10 +80,10 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
 // every chunk reuses.
 class HeadProjection {
  public:
-  // Borrows the weight. If the weight is sharded, this is a collective call of all ranks that share
-  // it.
+  // Borrows the weights. If they are sharded, this is a collective call of all ranks that share
+  // them. rows_N: the rows of the hidden states that the call uses; undefined: all of them.
   HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
-                 const at::Tensor& hidden);
+                 const at::Tensor& hidden, const at::Tensor& rows_N = {});
 
   // Bytes per row of the scores and of the matmul's result. `as_made`: whether the caller uses
   // ScoresAsMade.
@@ -96,13 +101,16 @@ class HeadProjection {
   bool rounded() const { return matmul_dtype_ != dtype_; }
   const kernels::ProductChoice& products() const { return products_; }
 
+  // The low-rank term; null: none.
+  const LowRankTerm* low_rank() const { return low_rank_.has_value() ? &*low_rank_ : nullptr; }
+
   // Returns s of some rows, before the softcap, in a buffer that the next call overwrites. The
-  // first call must have the most rows.
-  at::Tensor Scores(const at::Tensor& hidden_RD);
+  // first call must have the most rows. The first row is rows_N[begin].
+  at::Tensor Scores(const at::Tensor& hidden_RD, int64_t begin);
 
   // As Scores, but in matmul_dtype, without the conversion to fp32. With a bias it returns the same
   // as Scores.
-  at::Tensor ScoresAsMade(const at::Tensor& hidden_RD);
+  at::Tensor ScoresAsMade(const at::Tensor& hidden_RD, int64_t begin);
 
   // Converts G, in either dtype of scores, to the dtype of the matmuls. Returns G itself, or a
   // buffer that the next call of Scores or ForProducts overwrites.
@@ -114,7 +122,7 @@ class HeadProjection {
   at::Tensor TimesWeight(const at::Tensor& gradient_RV) const;
 
  private:
-  at::Tensor TimesTransposed(const at::Tensor& hidden_RD);  // the matmul
+  at::Tensor TimesTransposed(const at::Tensor& hidden_RD, int64_t begin);  // the matmul
   at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) const;
 
   at::ScalarType matmul_dtype_, dtype_;
@@ -122,29 +130,31 @@ class HeadProjection {
   int64_t chunk_bytes_, chunk_rows_;
   kernels::ProductChoice products_;
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
+  std::optional<LowRankTerm> low_rank_;
 };
 
-// Computes the gradients of hidden states, head and bias in a backward, which adds them up chunk by
-// chunk.
+// Computes the gradients of hidden states and of the head's weights in a backward, which adds them
+// up chunk by chunk.
 class HeadGradients {
  public:
   // factor_N: the factors f (above) of the rows rows_N of hidden_TD.
-  HeadGradients(HeadProjection& projection, base::Parameter& head,
-                std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
-                bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
+  HeadGradients(HeadProjection& projection, base::Parameter& head, const HeadOptions& options,
+                const at::Tensor& hidden_TD, bool hidden_wanted, at::Tensor rows_N,
+                at::Tensor factor_N);
 
   // Adds the contribution of a chunk, whose rows are rows_N from index `begin` on. gradient_RV: G,
   // in the dtype of Scores or of ScoresAsMade.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
-  // Adds the gradients of head and bias to their Parameters. Returns the gradient of the hidden
-  // states, or an undefined tensor if it is not needed.
+  // Adds the gradients of the head's weights to their Parameters. Returns the gradient of the
+  // hidden states, or an undefined tensor if it is not needed.
   at::Tensor Finish();
 
  private:
   HeadProjection& projection_;
   base::Parameter& head_;
-  std::shared_ptr<base::Parameter> bias_;  // null: no bias, or a frozen one
+  std::shared_ptr<base::Parameter> bias_;     // null: no bias, or a frozen one
+  std::optional<LowRankGradients> low_rank_;  // absent: none
   at::Tensor rows_N_, factor_N_;
   at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not needed
   bool into_parameter_ = false;              // head_VD_ is the Parameter's gradient itself

@@ -58,7 +58,7 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ro
   const base::MemoryScope memory(base::MemoryPart::kLogits);
   const int64_t rows = rows_N.size(0);
   const base::SmallWorkScope small(rows, call.head->numel());
-  HeadProjection projection(*call.head, call.options, hidden_TD);
+  HeadProjection projection(*call.head, call.options, hidden_TD, rows_N);
   const auto pass = call.loss.begin(rows_N, projection.dtype());
   const int64_t chunk_rows = RowsOfChunk(call, *pass, projection, hidden_TD, rows);
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
@@ -66,7 +66,7 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ro
   const bool keeps = chunk_rows >= rows && call.backward_follows;
   for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
     const int64_t count = std::min(chunk_rows, rows - begin);
-    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
+    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count), begin);
     pass->BeginChunk(begin, count);
     Evaluate(*pass, scores_RV, projection.softcap(), keeps, values_N.narrow(0, begin, count));
     if (keeps) call.kept_NV = scores_RV;
@@ -81,13 +81,13 @@ base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
   const at::Tensor &hidden_TD = backward.saved[0], &rows_N = backward.saved[1];
   const int64_t rows = rows_N.size(0);
   const base::SmallWorkScope small(rows, call.head->numel());
-  HeadProjection projection(*call.head, call.options, hidden_TD);
+  HeadProjection projection(*call.head, call.options, hidden_TD, rows_N);
   const auto pass = call.loss.begin(rows_N, projection.dtype());
   const int64_t chunk_rows = RowsOfChunk(call, *pass, projection, hidden_TD, rows);
   const at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
   at::Tensor factor_N =
       backward.gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(projection.scale());
-  HeadGradients gradients(projection, *call.head, call.options.head.bias_V, hidden_TD,
+  HeadGradients gradients(projection, *call.head, call.options.head, hidden_TD,
                           /*hidden_wanted=*/backward.wanted[0], rows_N, std::move(factor_N));
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
@@ -95,7 +95,7 @@ base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
     const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
     at::Tensor gradient_RV = kept_NV;
     if (!kept_NV.defined()) {
-      gradient_RV = projection.Scores(hidden_RD);
+      gradient_RV = projection.Scores(hidden_RD, begin);
       pass->BeginChunk(begin, count);
       Evaluate(*pass, gradient_RV, projection.softcap(), /*differentiate=*/true,
                at::empty({count}, like));

@@ -69,12 +69,26 @@ void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_
   });
 }
 
-// Subtracts the label-smoothed target distribution from probabilities, in place: (1 - smoothing)
-// onehot(target) + smoothing / V for a vocabulary of V ids.
-void SubtractTarget(at::Tensor p_RV, const at::Tensor& targets_R, double smoothing) {
-  if (smoothing != 0.0) p_RV.sub_(smoothing / static_cast<double>(p_RV.size(1)));
-  const at::Tensor targets = targets_R.unsqueeze(1);
-  p_RV.scatter_add_(1, targets, at::full(targets.sizes(), smoothing - 1.0, p_RV.options()));
+// Converts probabilities to the gradient of -sum_k w_k log p_k in place: sum_k w_k times (p - the
+// label-smoothed target distribution, (1 - smoothing) onehot(id_k) + smoothing / V for a vocabulary
+// of V ids).
+void SubtractTargets(at::Tensor p_RV, const RowTargets& targets, double smoothing) {
+  const double evenly = smoothing / static_cast<double>(p_RV.size(1));
+  if (targets.weights_RK.defined()) {
+    const at::Tensor sum_R1 = targets.weights_RK.sum(1, /*keepdim=*/true);
+    if (smoothing != 0.0) p_RV.sub_(evenly);
+    p_RV.mul_(sum_R1).scatter_add_(1, targets.ids_RK, targets.weights_RK * (smoothing - 1.0));
+    return;
+  }
+  if (smoothing != 0.0) p_RV.sub_(evenly);
+  p_RV.scatter_add_(1, targets.ids_RK,
+                    at::full(targets.ids_RK.sizes(), smoothing - 1.0, p_RV.options()));
+}
+
+RowTargets Slice(const RowTargets& targets, int64_t begin, int64_t end) {
+  const at::Tensor& weights = targets.weights_RK;
+  return {targets.ids_RK.slice(0, begin, end),
+          weights.defined() ? weights.slice(0, begin, end) : weights};
 }
 
 }  // namespace
@@ -104,28 +118,29 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
   if (sums.entropy_R.defined()) EntropyOfRows(scores_RV, softcap, sums.logsumexp_R, sums.entropy_R);
 }
 
-void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
+void KeptGradient(at::Tensor kept_RV, double smoothing, const RowTargets& targets,
                   const at::Tensor& total_R) {
   ForEachBlock(kept_RV, [&](int64_t begin, int64_t end) {
     at::Tensor p =
         kept_RV.slice(0, begin, end).mul_(total_R.slice(0, begin, end).reciprocal().unsqueeze(1));
-    SubtractTarget(p, targets_R.slice(0, begin, end), smoothing);
+    SubtractTargets(p, Slice(targets, begin, end), smoothing);
   });
 }
 
 void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
-                   const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
-  if (RowsAreFused(scores_RV)) {
-    return kernels::CrossEntropyRowsBackward(scores_RV, softcap, smoothing, targets_R, logsumexp_R);
+                   const RowTargets& targets, const at::Tensor& logsumexp_R) {
+  if (!targets.weights_RK.defined() && RowsAreFused(scores_RV)) {
+    return kernels::CrossEntropyRowsBackward(scores_RV, softcap, smoothing,
+                                             targets.ids_RK.squeeze(1), logsumexp_R);
   }
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
     at::Tensor s = scores_RV.slice(0, begin, end);
-    const at::Tensor targets = targets_R.slice(0, begin, end);
+    const RowTargets of_block = Slice(targets, begin, end);
     const at::Tensor lse = logsumexp_R.slice(0, begin, end).unsqueeze(1);
-    if (softcap == 0.0) return SubtractTarget(s.sub_(lse).exp_(), targets, smoothing);
+    if (softcap == 0.0) return SubtractTargets(s.sub_(lse).exp_(), of_block, smoothing);
     s.div_(softcap).tanh_();
     at::Tensor gradient = s.mul(softcap).sub_(lse).exp_();
-    SubtractTarget(gradient, targets, smoothing);
+    SubtractTargets(gradient, of_block, smoothing);
     s.square_().neg_().add_(1.0).mul_(gradient);
   });
 }

@@ -19,10 +19,17 @@ struct RowSums {
   at::Tensor mean_R, greedy_R, top_entropy_R, entropy_R;  // undefined if not requested
 };
 
+// The targets of each row: one, or K candidates with a weight each. With weights w, the gradients
+// below are those of -sum_k w_k log p_k.
+struct RowTargets {
+  at::Tensor ids_RK;      // int64
+  at::Tensor weights_RK;  // undefined: 1, and K = 1
+};
+
 // A view of `count` rows from `begin` on.
 RowSums Rows(const RowSums& sums, int64_t begin, int64_t count);
 
-// Whether the kernel is used for rows on the device of `tensor`, with one requested id per row.
+// Whether the kernel is used for rows on the device of `tensor`, if one id per row is requested.
 bool RowsAreFused(const at::Tensor& tensor);
 
 // Computes the members of `sums` from the scores s, where z is s after the softcap. Overwrites s
@@ -32,12 +39,12 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
 
 // Converts exp(z - peak), the result of ReduceRows, to d(-log p)/ds in place. Only without a
 // softcap.
-void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
+void KeptGradient(at::Tensor kept_RV, double smoothing, const RowTargets& targets,
                   const at::Tensor& total_R);
 
 // Converts s to d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
 void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
-                   const at::Tensor& targets_R, const at::Tensor& logsumexp_R);
+                   const RowTargets& targets, const at::Tensor& logsumexp_R);
 
 }  // namespace moonring::objectives
 

@@ -25,7 +25,7 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter&
   const at::Tensor rows_N = RowsWithTarget(kName, targets_T, all, hidden_TD.device());
   const int64_t rows = rows_N.size(0);
   const base::SmallWorkScope small(rows, head_VD.numel());
-  HeadProjection projection(head_VD, options, hidden_TD);
+  HeadProjection projection(head_VD, options, hidden_TD, rows_N);
   TORCH_CHECK_VALUE(top > 0 && top <= projection.vocabulary(), kName, ": ", top,
                     " ids of each row, expected 1 to the vocabulary's ", projection.vocabulary());
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
@@ -37,7 +37,7 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter&
   const int64_t chunk_rows = ChunkRows(rows, row_bytes, projection.chunk_bytes());
   for (int64_t first = 0; first < rows; first += chunk_rows) {
     const int64_t count = std::min(chunk_rows, rows - first);
-    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, first, count));
+    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, first, count), first);
     ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
       at::Tensor z_RV = scores_RV.slice(0, begin, end);
       Cap(z_RV, projection.softcap());

@@ -100,21 +100,47 @@ inline at::Tensor HiddenOf(Transformer& model, const Stream& stream, const Noise
       .hidden_TD;
 }
 
+// The head of a model, with its LoRA where it has one, written out for autograd.
+class PlainHead {
+ public:
+  PlainHead(const Transformer& model, at::ScalarType dtype) : map_(model.head_map()) {
+    parameters_ = {model.head()};
+    if (map_ != nullptr) parameters_.insert(parameters_.end(), {map_->a, map_->b});
+    for (const auto& parameter : parameters_)
+      weights_.push_back(parameter->Lease(dtype).requires_grad_(parameter->trainable()));
+  }
+  at::Tensor Logits(const at::Tensor& hidden) const {
+    const at::Tensor logits = at::linear(hidden, weights_[0]);
+    if (map_ == nullptr) return logits;
+    return logits + at::linear(at::linear(hidden, weights_[1]), weights_[2]) * map_->scale;
+  }
+  // Adds the gradients to the Parameters, after a backward.
+  void AddGradients() const {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i].grad().defined()) parameters_[i]->AddGradient(weights_[i].grad());
+    }
+  }
+
+ private:
+  const Adapter::MapWeights* const map_;
+  base::Parameters parameters_;
+  std::vector<at::Tensor> weights_;
+};
+
 // Returns a loss that depends on all hidden states and on the head's logits, each weighted by fixed
 // numbers.
 inline double Loss(Transformer& model, const Stream& stream, const Noise* noise, bool backward) {
   const at::Tensor hidden = HiddenOf(model, stream, noise);
-  at::Tensor head = model.head()->Lease(hidden.scalar_type());
-  if (model.head()->trainable()) head.requires_grad_();
+  const PlainHead head(model, hidden.scalar_type());
   at::manual_seed(20);
-  const at::Tensor logits = at::linear(hidden, head);
+  const at::Tensor logits = head.Logits(hidden);
   const at::Tensor loss =
       (logits * at::randn(logits.sizes(), at::kDouble).to(logits.scalar_type())).sum() +
       hidden.pow(2).sum();
   if (backward) {
     for (const auto& parameter : model.adapter()->parameters) parameter->ClearGradient();
     loss.backward();
-    if (head.grad().defined()) model.head()->AddGradient(head.grad());
+    head.AddGradients();
   }
   return loss.item<double>();
 }
@@ -145,6 +171,7 @@ inline std::vector<Kind> Kinds() {
           Kind{"EmbeddingAlone",
                {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}},
                true},
+          Kind{"Head", {.rank = 2, .alpha = 3, .targets = {"q_proj", "lm_head"}}, false},
           Kind{"Oft", {.rotation = RotationOptions{.block_size = 8}}, false},
           Kind{"OftExact",
                {.targets = {"q_proj", "o_proj", "up_proj"},

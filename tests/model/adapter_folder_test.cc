@@ -52,7 +52,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     const Stream stream = RandomStream({9, 4}, config.vocab_size);
     Models models = MakeModels(config, GetParam().options, dtype);
     const at::Tensor hidden = HiddenOf(*models.adapted, stream),
-                     logits = at::linear(hidden, models.adapted->head()->weight());
+                     logits = PlainHead(*models.adapted, dtype).Logits(hidden);
     const ScratchFolder scratch;
     ASSERT_OK(
         SaveAdapter(scratch / "adapter", *models.adapter, "some/base", {{"tokenizer.json", "{}"}}));
@@ -294,14 +294,13 @@ FolderOutcome Evaluate(Transformer& model, const nlohmann::json& input, bool bac
           .Forward(LongsOf(input["input_ids"]), comm::PositionsInDocuments(lengths),
                    std::make_shared<MaskedAttention>(lengths))
           .hidden_TD;
-  at::Tensor head =
-      model.head()->Lease(hidden.scalar_type()).requires_grad_(model.head()->trainable());
-  const at::Tensor nll = at::cross_entropy_loss(at::linear(hidden, head), targets, {},
-                                                at::Reduction::None, comm::kIgnore);
+  const PlainHead head(model, hidden.scalar_type());
+  const at::Tensor nll =
+      at::cross_entropy_loss(head.Logits(hidden), targets, {}, at::Reduction::None, comm::kIgnore);
   const at::Tensor nll_P = nll.index_select(0, targets.ne(comm::kIgnore).nonzero().flatten()),
                    loss = nll_P.mean();
   if (backward) loss.backward();
-  if (head.grad().defined()) model.head()->AddGradient(head.grad());
+  head.AddGradients();
   return {loss.item<double>(), nll_P.detach()};
 }
 

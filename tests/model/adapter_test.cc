@@ -82,7 +82,11 @@ TEST(AdapterPlanTest, Refuses) {
           "lora_target: no linear module is called 'q_pro', there are q_proj, k_proj, v_proj, "
           "o_proj, gate_proj, up_proj, down_proj");
   refused({.targets = {"q_proj", "proj"}}, "'proj'");
-  refused({.targets = {"lm_head"}}, "additional_target: lm_head trains it whole");
+  refused({.dora = true, .targets = {"lm_head"}},
+          "lora_target: lm_head takes plain LoRA alone, got DoRA (use_dora)");
+  refused({.targets = {"lm_head"}, .principal = PrincipalOptions{}}, "alone, got PiSSA");
+  refused({.targets = {"lm_head"}, .rotation = RotationOptions{}}, "oft_target: lm_head takes");
+  refused({.targets = {"q_proj", "lm_head"}, .ties_head = true}, "got ensure_weight_tying");
   refused({.targets = {"embed_tokens"}}, "additional_target: embed_tokens trains it whole");
   refused({.saved = {"wte"}},
           "additional_target: no module is called 'wte', there are down_proj, embed_tokens");
@@ -126,6 +130,25 @@ TEST(AdapterPlanTest, BlocksDivideTheInputsAsPeftHasIt) {
                        PlanAdapter(SmallConfig(), {.rotation = RotationOptions{}}));
   EXPECT_EQ(plan.maps[0].block_size, 16);
   EXPECT_EQ(plan.maps[6].block_size, 24);
+}
+
+// The head is adapted if it is named, tied or not, and never by "all"; its embedding stays.
+TEST(AdapterPlanTest, TheHeadByName) {
+  for (const bool tied : {true, false}) {
+    const ModelConfig config = SmallConfig(tied);
+    ASSERT_OK_AND_ASSIGN(const AdapterPlan plan,
+                         PlanAdapter(config, {.rank = 3, .targets = {"lm_head", "o_proj"}}));
+    ASSERT_EQ(plan.maps.size(), 3u);
+    EXPECT_EQ(plan.maps[2].module, "lm_head");
+    EXPECT_EQ(plan.maps[2].out, config.vocab_size);
+    EXPECT_EQ(plan.maps[2].in, config.hidden_size);
+    Models models = MakeModels(config, {.rank = 3, .targets = {"lm_head", "o_proj"}});
+    EXPECT_EQ(models.adapter->parameters.back()->name(), "base_model.model.lm_head.lora_B.weight");
+    EXPECT_EQ(models.adapter->Unties(config), tied);
+    EXPECT_EQ(models.adapted->head(), models.base->head());
+    ASSERT_NE(models.adapted->head_map(), nullptr);
+    EXPECT_EQ(models.base->head_map(), nullptr);
+  }
 }
 
 TEST(AdapterTest, FirstValues) {

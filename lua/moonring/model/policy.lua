@@ -179,6 +179,29 @@ function policy.load(c, checkpoint, zero)
   return model.load(checkpoint, options)
 end
 
+--- Loads a frozen model over which adapters can be made (moonring.model.adapt). Adapters of the
+--- configuration are merged into the weights; over a quantized base they stay separate.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function policy.frozen(c, checkpoint)
+  if packing.of(c) then return policy.load(c, checkpoint) end
+  local options = placement(c)
+  options.frozen, options.adapters = true, model.adapters(c.adapter_name_or_path, c)
+  return model.load(checkpoint, options)
+end
+
+--- Loads a model all of whose weights are trained, whatever finetuning_type says. Adapters of the
+--- configuration are merged into the weights.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function policy.whole(c, checkpoint)
+  local options = placement(c)
+  options.adapters = model.adapters(c.adapter_name_or_path, c)
+  return model.load(checkpoint, options)
+end
+
 --- Loads the model for training. By finetuning_type, all weights are trainable, or those of an
 --- adapter, or those of some layers.
 ---@param c moonring.Configuration
