@@ -52,20 +52,10 @@
 
 namespace moonring::model {
 
-struct Answer {
-  std::vector<int64_t> ids;  // the new ids; the last one is a stop id if one ended the answer
-  // true: ended by a stop id or by ends_turn; false: by max_new_tokens or by the model's number of
-  // positions, also if these leave no room for the tokens of next_turn and one more.
-  bool stopped = false;
-  std::vector<double> log_probs;  // Choice::log_prob of each id; 0 for a given one
-  std::vector<int64_t> mask;      // for each id 1 if it was sampled, 0 if next_turn gave it
-  int64_t turns = 1;
-};
-
-// Generates all answers; result[p][a] is answer a to prompt p. INVALID_ARGUMENT for invalid
-// options, and for a prompt that is empty, has ids outside the vocabulary or is longer than the
-// model's number of positions. With options.lockstep, an error on one rank makes all ranks fail at
-// the next forward. `report` may be null.
+// Generates all answers; result[p][a] is answer a to prompt p, also of those that arrived later.
+// INVALID_ARGUMENT for invalid options, and for a prompt that is empty, has ids outside the
+// vocabulary or is longer than the model's number of positions. With options.lockstep, an error on
+// one rank makes all ranks fail at the next forward. `report` may be null.
 absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
                                                          absl::Span<const RolloutPrompt> prompts,
                                                          const RolloutOptions& options,

@@ -26,8 +26,19 @@ absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPro
   if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
     return refuse("ranks share the experts, so they must run together: expected lockstep");
   for (size_t i = 0; i < prompts.size(); ++i)
-    RETURN_IF_ERROR(CheckPrompt(model, prompts[i].ids), absl::StrCat("prompt ", i));
+    RETURN_IF_ERROR(Validate(prompts[i], model), absl::StrCat("prompt ", i));
   return absl::OkStatus();
+}
+
+absl::Status Validate(const RolloutPrompt& prompt, const Transformer& model) {
+  if (prompt.sampling.has_value()) RETURN_IF_ERROR(Validate(*prompt.sampling));
+  if (prompt.answers < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("answers is ", prompt.answers, ", expected 1 or more"));
+  if (prompt.top < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("top is ", prompt.top, ", expected 0 (none) or more"));
+  return CheckPrompt(model, prompt.ids);
 }
 
 absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt> prompts,
@@ -39,21 +50,28 @@ absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt
     hash = (hash ^ bits) * 0x100000001B3u;
     hash ^= hash >> 29;
   };
-  const SamplingOptions& sampling = options.sampling;
-  const int64_t functions = (options.logits != nullptr ? 1 : 0) +
-                            (options.ends_turn != nullptr ? 2 : 0) +
-                            (options.next_turn != nullptr ? 4 : 0);
-  for (const int64_t number :
-       {options.answers, options.sequences, sampling.max_new_tokens, sampling.top_k,
-        static_cast<int64_t>(sampling.seed), options.max_turns, functions})
+  const auto add_sampling = [&](const SamplingOptions& sampling) {
+    for (const int64_t number :
+         {sampling.max_new_tokens, sampling.top_k, static_cast<int64_t>(sampling.seed)})
+      add(number);
+    for (const double number :
+         {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})
+      add(number);
+    for (const int64_t id : sampling.stop_ids) add(id);
+  };
+  int64_t functions = 0;
+  for (const bool given :
+       {options.logits != nullptr, options.ends_turn != nullptr, options.next_turn != nullptr,
+        options.arrivals != nullptr, options.on_token != nullptr, options.on_answer != nullptr})
+    functions = 2 * functions + (given ? 1 : 0);
+  for (const int64_t number : {options.answers, options.sequences, options.max_turns, functions})
     add(number);
-  for (const double number :
-       {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})
-    add(number);
-  for (const int64_t id : sampling.stop_ids) add(id);
+  add_sampling(options.sampling);
   for (const RolloutPrompt& prompt : prompts) {
-    add(prompt.key);
-    add(prompt.ids.size());
+    for (const int64_t number : {static_cast<int64_t>(prompt.key), prompt.answers, prompt.top,
+                                 static_cast<int64_t>(prompt.ids.size())})
+      add(number);
+    if (prompt.sampling.has_value()) add_sampling(*prompt.sampling);
     for (const int64_t id : prompt.ids) add(id);
   }
   ASSIGN_OR_RETURN(const bool same, comm::IsSameNumber(ranks, static_cast<int64_t>(hash)));
