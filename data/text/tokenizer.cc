@@ -422,6 +422,13 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const try {
   throw std::runtime_error(absl::StrCat(where_, ": ", error.what()));
 }
 
+std::string Tokenizer::BytesOf(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) + 1 >= decoded_begin_.size()) return "";
+  return decoder_->BytesInside(
+      absl::string_view(decoded_bytes_)
+          .substr(decoded_begin_[id], decoded_begin_[id + 1] - decoded_begin_[id]));
+}
+
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special) const {
   Decoder::Pieces pieces;
   for (const int32_t id : ids) {

@@ -100,6 +100,10 @@ class Tokenizer {
   // Ignores ids without a token and, with `skip_special`, special tokens.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special = false) const;
 
+  // The bytes that a token adds to a text inside of it (not at its beginning, where some decoders
+  // drop a space); they may be a part of a character. Empty if no token has that id.
+  std::string BytesOf(int32_t id) const;
+
   // The id of a token, given by its text in the vocabulary (byte-level: in GPT-2's alphabet; added
   // tokens: verbatim).
   std::optional<int32_t> IdOf(absl::string_view token) const;

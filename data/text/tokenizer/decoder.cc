@@ -25,6 +25,10 @@ class Decoder::Stage {
   virtual ~Stage() = default;
   virtual bool SeesEachByItself() const { return false; }
   virtual Pieces Run(Pieces pieces) const = 0;
+  // The byte that a piece stands for, if the stage has such pieces.
+  virtual std::optional<char> AsByte(absl::string_view) const { return std::nullopt; }
+  // Whether pieces are bytes, which together are UTF-8.
+  virtual bool TakesBytes() const { return false; }
   virtual double Growth() const { return 1.0; }  // see data/text/regex/replacement.h
 };
 
@@ -67,6 +71,7 @@ class BytesOfLettersStage final : public RewritingStage {
 class JoinStage final : public Decoder::Stage {
  public:
   explicit JoinStage(bool repair) : repair_(repair) {}
+  bool TakesBytes() const override { return repair_; }
   Pieces Run(Pieces pieces) const override {
     if (repair_ && ValidUtf8Prefix(pieces.text) < pieces.text.size())
       pieces.text = ReplaceMalformedUtf8(pieces.text);
@@ -184,7 +189,7 @@ class ByteFallbackStage final : public Decoder::Stage {
       bytes.clear();
     };
     ForEach(pieces, [&](absl::string_view piece) {
-      if (const std::optional<char> byte = ByteOf(piece)) return bytes.push_back(*byte);
+      if (const std::optional<char> byte = AsByte(piece)) return bytes.push_back(*byte);
       add_bytes();
       out.Add(piece);
     });
@@ -192,9 +197,8 @@ class ByteFallbackStage final : public Decoder::Stage {
     return out;
   }
 
- private:
   // Parses <0xAB>. As in Rust's parser, the first digit may be a plus sign.
-  static std::optional<char> ByteOf(absl::string_view piece) {
+  std::optional<char> AsByte(absl::string_view piece) const override {
     if (piece.size() != 6 || !absl::StartsWith(piece, "<0x") || piece[5] != '>')
       return std::nullopt;
     int value = 0;
@@ -292,6 +296,20 @@ std::string Decoder::Token(absl::string_view token) const {
 std::string Decoder::Join(Pieces tokens) const {
   for (size_t i = head_; i < stages_.size(); ++i) tokens = stages_[i]->Run(std::move(tokens));
   return std::move(tokens.text);
+}
+
+std::string Decoder::BytesInside(absl::string_view token) const {
+  for (size_t i = head_; i < stages_.size(); ++i) {
+    if (const std::optional<char> byte = stages_[i]->AsByte(token)) return std::string(1, *byte);
+    if (stages_[i]->TakesBytes()) return std::string(token);
+  }
+  // Some stages treat the first token differently: the second of two is inside.
+  Pieces one, two;
+  one.Add(token);
+  two.Add(token);
+  two.Add(token);
+  const std::string first = Join(std::move(one)), both = Join(std::move(two));
+  return absl::StartsWith(both, first) ? both.substr(first.size()) : first;
 }
 
 }  // namespace moonring::data

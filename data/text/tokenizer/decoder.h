@@ -62,6 +62,10 @@ class Decoder {
   // The text of tokens that Token has processed.
   std::string Join(Pieces tokens) const;
 
+  // The bytes that a token, which Token has processed, adds to a text inside of it: malformed UTF-8
+  // is not replaced, because the bytes may be a part of a character.
+  std::string BytesInside(absl::string_view token) const;
+
   class Stage;
   ~Decoder();
 

@@ -51,6 +51,21 @@ size_t ValidUtf8Prefix(absl::string_view text) {
   return at;
 }
 
+size_t CompleteUtf8Prefix(absl::string_view text) {
+  constexpr size_t kLongest = 4;
+  for (size_t length = 1; length < kLongest && length <= text.size(); ++length) {
+    const size_t at = text.size() - length;
+    const uint8_t lead = static_cast<uint8_t>(text[at]);
+    if (lead < 0x80) break;
+    if (lead < 0xC0) continue;
+    const size_t wants = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    const Part part = ReadSequence(text, at);
+    const bool begins = lead >= 0xC2 && lead <= 0xF4 && !part.valid && part.length == length;
+    return begins && length < wants ? at : text.size();
+  }
+  return text.size();
+}
+
 std::string ReplaceMalformedUtf8(absl::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -20,6 +20,10 @@ size_t ValidUtf8Prefix(absl::string_view text);
 // `text` with malformed sequences replaced by U+FFFD.
 std::string ReplaceMalformedUtf8(absl::string_view text);
 
+// The length of the beginning of a text that a further byte could not change: all but the bytes of
+// a character that is incomplete at the end.
+size_t CompleteUtf8Prefix(absl::string_view text);
+
 // Returns the code point at text[at] and advances `at`. `text` must be well-formed, at <
 // text.size().
 char32_t NextCodePoint(absl::string_view text, size_t& at);

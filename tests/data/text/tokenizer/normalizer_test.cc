@@ -2,6 +2,8 @@
 // UTF-8 is replaced as in Python's errors="replace".
 #include "data/text/tokenizer/normalizer.h"
 
+#include <iterator>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -87,6 +89,19 @@ TEST(Utf8, ReplacesEachMaximalMalformedPart) {
   const std::string valid = "1234567\u00e9\u6f22\U0001f600\U0010ffff\u0080";
   EXPECT_EQ(ValidUtf8Prefix(valid), valid.size());
   EXPECT_EQ(ReplaceMalformedUtf8(valid), valid);
+}
+
+TEST(Utf8, AnIncompleteCharacterAtTheEndMayBecomeWhole) {
+  const std::string whole = "a\u00F1\u20AC\U0001F600";  // of one to four bytes
+  const std::set<size_t> ends = {0, 1, 3, 6, 10};
+  for (size_t length = 0; length <= whole.size(); ++length) {
+    const size_t begin = *std::prev(ends.upper_bound(length));
+    EXPECT_EQ(CompleteUtf8Prefix(whole.substr(0, length)), begin) << length;
+  }
+  for (const std::string malformed : {"\xFF", "\x80", "a\x80\x80\x80\x80", "\xC0", "\xE0\x80",
+                                      "\xED\xA0", "\xF4\x90", "\xF5\x80\x80"}) {
+    EXPECT_EQ(CompleteUtf8Prefix(malformed), malformed.size()) << "no byte could mend it";
+  }
 }
 
 }  // namespace
