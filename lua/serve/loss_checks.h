@@ -1,0 +1,23 @@
+#ifndef MOONRING_LUA_SERVE_LOSS_CHECKS_H_
+#define MOONRING_LUA_SERVE_LOSS_CHECKS_H_
+
+// Checks that both forms of a loss request (loss_request.h) share.
+
+#include <cstddef>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "lua/serve/loss_request.h"
+
+namespace moonring::serve {
+
+absl::Status CheckDatumCount(size_t count);
+absl::Status CheckTokens(const LossDatum& datum);
+// Adds a number or text to a request's loss_fn_config.
+absl::Status AddConfig(std::string name, std::variant<double, std::string> value,
+                       LossRequest& request);
+
+}  // namespace moonring::serve
+
+#endif  // MOONRING_LUA_SERVE_LOSS_CHECKS_H_
