@@ -59,6 +59,13 @@ if code then
     .. "have it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file",
     gguf and gguf.type or dtype))
 end
+local head = model:head():weight():name()
+local tied = true
+for _, weight in ipairs(checkpoint:weight_shapes()) do tied = tied and weight.name ~= head end
+if tied then
+  moonring.terminal.note(("the adapters change the head and not the embedding, which the model "
+    .. "shares: %s is stored by itself (tie_word_embeddings: false)\n"):format(head))
+end
 moonring.terminal.print(("%s: %s in %s, %d adapters merged"):format(config.export_dir,
   tostring(model), gguf and gguf.type or dtype, #(config.adapter_name_or_path or {})))
 progress:line(phases.words(progress))

@@ -16,6 +16,7 @@
 #include "kernels/products/product_choice.h"
 #include "mixers/over_ranks/mixing_planner.h"
 #include "mixers/over_ranks/planned_mixing.h"
+#include "objectives/vocabulary/head_low_rank.h"
 
 namespace moonring::comm {
 class Mesh;
@@ -27,11 +28,13 @@ struct ParameterList {
   base::Parameters parameters;
 };
 
-// The output head: logits = softcap tanh(scale W h / softcap), or scale W h if softcap is 0.
+// The output head: logits = softcap tanh(scale W h / softcap), or scale W h if softcap is 0. With
+// low_rank, W h + m B A h replaces W h.
 struct Head {
   std::shared_ptr<base::Parameter> weight_VD;
   double scale = 1.0, softcap = 0.0;
   kernels::ProductChoice products;
+  std::optional<objectives::HeadLowRank> low_rank;
 };
 
 // The attention plan of a micro-batch (which tokens attend to which), the plan of other mixers, and

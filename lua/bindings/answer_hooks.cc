@@ -1,18 +1,16 @@
 #include "lua/bindings/answer_hooks.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "data/text/tokenizer.h"
 #include "lua/binding/class.h"
 #include "lua/binding/error_value.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
+#include "lua/bindings/rollout_options.h"
 
 namespace moonring::lua {
 namespace {
@@ -39,18 +37,6 @@ int RunBody(lua_State* L) {
   return 0;
 }
 
-// Whether a text of `texts` occurs in the last tokens of a turn. A text that occurred before the
-// last token has ended the turn then, so only its end has to be decoded: a token has at least one
-// byte, unless it is skipped in decoding.
-bool EndsWithText(const data::Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                  size_t longest, absl::Span<const int64_t> ids) {
-  const size_t count = std::min(ids.size(), longest + 8);
-  const std::vector<int32_t> last(ids.end() - static_cast<int64_t>(count), ids.end());
-  const std::string text = tokenizer.Decode(last);
-  return std::any_of(texts.begin(), texts.end(),
-                     [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
-}
-
 }  // namespace
 
 AnswerHooks::AnswerHooks(lua_State* L, Options& options) : L_(L) {
@@ -71,26 +57,28 @@ model::LogitsHook AnswerHooks::logits() {
   };
 }
 
-void AnswerHooks::AddTo(model::RolloutOptions& wanted, Options& options) {
+void AnswerHooks::AddTo(model::RolloutOptions& wanted, Options& options,
+                        const PromptReader& reader) {
   wanted.logits = logits();
+  wanted.ends_turn = reader.ends_turn();
   continue_ = FunctionOption(L_, options, "continue");
+  arrivals_ = FunctionOption(L_, options, "arrivals");
+  on_token_ = FunctionOption(L_, options, "on_token");
+  on_answer_ = FunctionOption(L_, options, "on_answer");
   wanted.max_turns = options.Get<int64_t>("max_turns", 0);
-  const auto texts = options.Get<std::vector<std::string>>("stop_texts", {});
-  const auto tokenizer = options.Find<std::shared_ptr<data::Tokenizer>>("tokenizer");
-  TORCH_CHECK_VALUE(texts.empty() || tokenizer.has_value(),
-                    "option 'stop_texts': expected the option 'tokenizer' too");
-  size_t longest = 0;
-  for (const std::string& text : texts) {
-    TORCH_CHECK_VALUE(!text.empty(), "option 'stop_texts': a text is empty");
-    longest = std::max(longest, text.size());
-  }
-  if (!texts.empty()) {
-    wanted.ends_turn = [tokenizer = *tokenizer, texts, longest](absl::Span<const int64_t> ids) {
-      return EndsWithText(*tokenizer, texts, longest, ids);
-    };
-  }
   if (continue_ != 0)
     wanted.next_turn = [this](const model::OpenAnswer& answer) { return CallContinue(answer); };
+  if (arrivals_ != 0) wanted.arrivals = [this, &reader] { return CallArrivals(reader); };
+  if (on_token_ != 0) {
+    wanted.on_token = [this](const model::OpenAnswer& answer, const model::Choice& choice) {
+      return CallOnToken(answer, choice);
+    };
+  }
+  if (on_answer_ != 0) {
+    wanted.on_answer = [this](int64_t prompt, int64_t number, const model::Answer& answer) {
+      CallOnAnswer(prompt, number, answer, continue_ != 0);
+    };
+  }
 }
 
 void AnswerHooks::Raise() {
@@ -131,7 +119,7 @@ void AnswerHooks::PushNewAnswer(const model::OpenAnswer& answer) {
   lua_setfield(L_, -2, "prompt_ids");
 }
 
-void AnswerHooks::PushAnswer(const model::OpenAnswer& answer) {
+void AnswerHooks::PushOpen(const model::OpenAnswer& answer) {
   const auto [at, is_new] = known_.try_emplace({answer.prompt, answer.answer},
                                                Known{static_cast<int>(known_.size() + 1)});
   Known& known = at->second;
@@ -160,7 +148,7 @@ at::Tensor AnswerHooks::CallLogits(const at::Tensor& logits_BV,
   lua_createtable(L_, static_cast<int>(answers.size()), 0);
   const int rows = lua_gettop(L_);
   for (size_t i = 0; i < answers.size(); ++i) {
-    PushAnswer(answers[i]);
+    PushOpen(answers[i]);
     lua_rawseti(L_, rows, static_cast<int>(i + 1));
   }
   Protected("logits", {logits_, rows}, [&](lua_State* L) {
@@ -186,7 +174,7 @@ at::Tensor AnswerHooks::CallLogits(const at::Tensor& logits_BV,
 
 std::optional<std::vector<int64_t>> AnswerHooks::CallContinue(const model::OpenAnswer& answer) {
   std::optional<std::vector<int64_t>> given;
-  PushAnswer(answer);
+  PushOpen(answer);
   const int row = lua_gettop(L_);
   Protected("continue", {continue_, row}, [&](lua_State* L) {
     lua_call(L, 1, 1);
@@ -210,6 +198,45 @@ std::optional<std::vector<int64_t>> AnswerHooks::CallContinue(const model::OpenA
   });
   lua_settop(L_, row - 1);
   return given;
+}
+
+std::vector<model::RolloutPrompt> AnswerHooks::CallArrivals(const PromptReader& reader) {
+  std::vector<model::RolloutPrompt> arrived;
+  Protected("arrivals", {arrivals_}, [&](lua_State* L) {
+    lua_call(L, 0, 1);
+    if (lua_isnil(L, -1)) return;
+    TORCH_CHECK_VALUE(lua_istable(L, -1), "arrivals: the result is a ", luaL_typename(L, -1),
+                      ", expected a list of prompts, or nothing");
+    arrived = reader.Read(L, lua_gettop(L));
+  });
+  return arrived;
+}
+
+bool AnswerHooks::CallOnToken(const model::OpenAnswer& answer, const model::Choice& choice) {
+  bool wanted = true;
+  Protected("on_token", {on_token_}, [&](lua_State* L) {
+    for (const int64_t number : {answer.prompt + 1, answer.answer + 1, choice.id})
+      lua_pushnumber(L, static_cast<double>(number));
+    lua_pushnumber(L, choice.log_prob);
+    if (choice.top.empty()) {
+      lua_pushnil(L);
+    } else {
+      PushTop(L, choice.top);
+    }
+    lua_call(L, 5, 1);
+    wanted = !(lua_isboolean(L, -1) && lua_toboolean(L, -1) == 0);
+  });
+  return wanted;
+}
+
+void AnswerHooks::CallOnAnswer(int64_t prompt, int64_t number, const model::Answer& answer,
+                               bool has_turns) {
+  Protected("on_answer", {on_answer_}, [&](lua_State* L) {
+    lua_pushnumber(L, static_cast<double>(prompt + 1));
+    lua_pushnumber(L, static_cast<double>(number + 1));
+    PushAnswer(L, answer, has_turns);
+    lua_call(L, 3, 0);
+  });
 }
 
 }  // namespace moonring::lua

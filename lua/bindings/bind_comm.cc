@@ -166,6 +166,28 @@ std::vector<std::string> GatherTexts(lua_State* L, comm::Communicator& group, co
   return texts;
 }
 
+// Moves the gradients out of the parameters, by name.
+std::map<std::string, at::Tensor> TakeGradients(ParameterList& list) {
+  std::map<std::string, at::Tensor> taken;
+  for (const auto& parameter : list.parameters) {
+    if (parameter->gradient().defined()) taken[parameter->name()] = parameter->gradient();
+    parameter->ClearGradient();
+  }
+  return taken;
+}
+
+void AddGradients(ParameterList& list, std::map<std::string, at::Tensor> gradients) {
+  for (const auto& parameter : list.parameters) {
+    const auto found = gradients.find(parameter->name());
+    if (found == gradients.end()) continue;
+    parameter->TakeGradient(std::move(found->second));
+    gradients.erase(found);
+  }
+  if (!gradients.empty())
+    base::ThrowIfError(absl::NotFoundError(absl::StrCat(
+        "add_gradients: no parameter ", gradients.begin()->first, " in this list")));
+}
+
 std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   std::vector<at::Tensor> indices;
   for (int rank = 0; rank < layout.ranks(); ++rank) indices.push_back(layout.Index(rank));
@@ -432,6 +454,8 @@ void OpenComm(lua_State* L) {
           {"clear_gradients", Bind<[](ParameterList& list) {
              for (const auto& parameter : list.parameters) parameter->ClearGradient();
            }>},
+          {"take_gradients", Bind<&TakeGradients>},
+          {"add_gradients", Bind<&AddGradients>},
           {"numel", Bind<[](ParameterList& list) {
              int64_t numel = 0;
              for (const auto& parameter : list.parameters) numel += parameter->numel();

@@ -23,6 +23,7 @@
 #include "kernels/products/onednn_products.h"
 #include "kernels/products/product_choice.h"
 #include "kernels/products/product_timing.h"
+#include "kernels/random/counter_random.h"
 #include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
@@ -35,6 +36,7 @@
 #include "lua/bindings/forward_options.h"
 #include "lua/bindings/gguf_options.h"
 #include "lua/bindings/rollout_options.h"
+#include "lua/bindings/rollout_prompts.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
 #include "model/base_packing.h"
@@ -49,13 +51,16 @@
 #include "model/files/watched_file.h"
 #include "model/first_nonfinite.h"
 #include "model/freeze.h"
+#include "model/frozen_copy.h"
 #include "model/precision.h"
+#include "model/rollout/first_tokens.h"
 #include "model/rollout/rollout.h"
 #include "model/sampler.h"
 #include "model/save_gradients.h"
 #include "model/transformer.h"
 #include "model/value_head.h"
 #include "nlohmann/json.hpp"
+#include "objectives/vocabulary/head_low_rank.h"
 #include "trainer/sharding/zero.h"
 
 namespace moonring::lua {
@@ -232,6 +237,15 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
+// A frozen copy of the model, which later steps do not change.
+std::shared_ptr<LoadedModel> Copy(LoadedModel& model) {
+  const model::Transformer* const base =
+      model.base == nullptr ? nullptr : model.base->transformer.get();
+  return std::make_shared<LoadedModel>(
+      LoadedModel{model.checkpoint, base::ValueOrThrow(model::FrozenCopy(*model.transformer, base)),
+                  model.base, model.folder});
+}
+
 // Returns the forward options that follow from the plan of a micro-batch.
 model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
   const model::ModelConfig& config = model.transformer->config();
@@ -334,10 +348,36 @@ int64_t RotatedBlock(int64_t inputs, int64_t blocks, int64_t block_size) {
   return model::BlockSizeOf({blocks, block_size}, inputs);
 }
 
-std::shared_ptr<Head> HeadOf(LoadedModel& model) {
-  const model::ModelConfig& config = model.transformer->config();
-  return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale,
-                                     config.logit_softcap, model.transformer->options().products});
+// `options`: the noise of a forward, which a head with LoRA uses for its dropout.
+std::shared_ptr<Head> HeadOf(LoadedModel& model, Options options) {
+  const model::Transformer& transformer = *model.transformer;
+  const model::ModelConfig& config = transformer.config();
+  const std::optional<model::Noise> noise = NoiseOf(options);
+  options.Finish();
+  auto head =
+      std::make_shared<Head>(Head{transformer.head(), config.logit_scale, config.logit_softcap,
+                                  transformer.options().products, std::nullopt});
+  const model::Adapter::MapWeights* const map = transformer.head_map();
+  if (map == nullptr) return head;
+  head->low_rank = objectives::HeadLowRank{.a_RD = map->a, .b_VR = map->b, .factor = map->scale};
+  if (noise.has_value()) {
+    head->low_rank->dropout = transformer.adapter()->options.dropout;
+    head->low_rank->key = kernels::CounterKey(noise->seed, noise->step, transformer.head_module());
+    head->low_rank->identity_T = noise->identity_T;
+  }
+  return head;
+}
+
+// Pushes A, B and the factor of B A; nil without LoRA on the head.
+Pushed PushLowRank(lua_State* L, Head& head) {
+  if (!head.low_rank.has_value()) {
+    lua_pushnil(L);
+    return {1};
+  }
+  Class<base::Parameter>::Push(L, head.low_rank->a_RD);
+  Class<base::Parameter>::Push(L, head.low_rank->b_VR);
+  lua_pushnumber(L, head.low_rank->factor);
+  return {3};
 }
 
 at::ScalarType SavedDtype(const std::string& name) {
@@ -538,15 +578,33 @@ int Rollout(lua_State* L) {
   const std::shared_ptr<LoadedModel> held =
       Class<LoadedModel>::Read(L, 1);  // `around` may close the handle
   model::Transformer& model = *held->transformer;
-  const std::vector<model::RolloutPrompt> prompts = PromptsOf(L, 2);
+  ListSize(L, 2);  // before anything is pushed there, if the prompts are absent
   Options options(L, 3);
   model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
+  const PromptReader reader(wanted.sampling, options);
   AnswerHooks hooks(L, options);
-  hooks.AddTo(wanted, options);
+  hooks.AddTo(wanted, options, reader);
   options.Finish();
+  const std::vector<model::RolloutPrompt> prompts = reader.Read(L, 2);
   const auto answers = model::Rollout(model, prompts, wanted);
   hooks.Raise();
   return PushAnswers(L, base::ValueOrThrow(answers), wanted.next_turn != nullptr).count;
+}
+
+// Chooses the tokens with which answers to prompts would begin, from given logits. Arguments: the
+// model, logits [prompts, V], prompts, options.
+int FirstTokens(lua_State* L) {
+  const std::shared_ptr<LoadedModel> held = Class<LoadedModel>::Read(L, 1);
+  const at::Tensor logits_BV = Value<at::Tensor>::Read(L, 2);
+  ListSize(L, 3);
+  Options options(L, 4);
+  model::RolloutOptions wanted;
+  const PromptReader reader(wanted.sampling, options);
+  wanted.ends_turn = reader.ends_turn();
+  options.Finish();
+  const std::vector<model::RolloutPrompt> prompts = reader.Read(L, 3);
+  return PushAnswers(L, model::FirstTokens(*held->transformer, logits_BV, prompts, wanted), false)
+      .count;
 }
 
 }  // namespace
@@ -604,17 +662,20 @@ void OpenModel(lua_State* L) {
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", BindRaw<&Generate, 4>},
           {"rollout", BindRaw<&Rollout, 3>},
+          {"first_tokens", BindRaw<&FirstTokens, 4>},
           {"__tostring", Bind<&DescribeModel>},
       });
-  Class<Head>::Register(
-      L, "Head",
-      {
-          {"weight", Bind<[](Head& head) { return head.weight_VD; }>},
-          {"scale", Bind<[](Head& head) { return head.scale; }>},
-          {"softcap", Bind<[](Head& head) { return head.softcap; }>},
-          {"__tostring",
-           Bind<[](Head& head) { return absl::StrCat("Head ", head.weight_VD->name()); }>},
-      });
+  Class<Head>::Register(L, "Head",
+                        {
+                            {"weight", Bind<[](Head& head) { return head.weight_VD; }>},
+                            {"scale", Bind<[](Head& head) { return head.scale; }>},
+                            {"softcap", Bind<[](Head& head) { return head.softcap; }>},
+                            {"low_rank", Bind<&PushLowRank>},
+                            {"__tostring", Bind<[](Head& head) {
+                               return absl::StrCat("Head ", head.weight_VD->name(),
+                                                   head.low_rank.has_value() ? " with LoRA" : "");
+                             }>},
+                        });
   Class<model::ValueHead>::Register(
       L, "ValueHead",
       {
@@ -644,6 +705,7 @@ void OpenModel(lua_State* L) {
                  {"is_companion", Bind<[](std::string name) { return model::IsCompanion(name); }>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
+                 {"copy", Bind<&Copy>},
                  {"rotated_block", Bind<&RotatedBlock>},
                  {"activation_place", Bind<&PlaceOfActivations>},
                  {"fastest_products", Bind<&FastestProducts>},

@@ -121,13 +121,16 @@ objectives::Sums KtoLoss(objectives::Kto& kto, Options batch) {
 struct LogProbCall {
   objectives::LogProbOptions options;
   objectives::Statistics statistics;
-  at::Tensor weight_VD;  // as part of autograd's graph; undefined: that of the head
+  // The head's weights as part of autograd's graph; undefined: those of the head.
+  at::Tensor weight_VD;
+  objectives::LowRankTensors low_rank;
 };
 
-// The head's weight in a table of weights by name (the option weights of Model:forward).
-at::Tensor GivenHeadWeight(const Head& head, const std::map<std::string, at::Tensor>& weights) {
-  const auto found = weights.find(head.weight_VD->name());
-  return found == weights.end() ? head.weight_VD->Lease(head.weight_VD->dtype()) : found->second;
+// A weight of the head in a table of weights by name (the option weights of Model:forward).
+at::Tensor GivenHeadWeight(const base::Parameter& weight,
+                           const std::map<std::string, at::Tensor>& weights) {
+  const auto found = weights.find(weight.name());
+  return found == weights.end() ? weight.Lease(weight.dtype()) : found->second;
 }
 
 LogProbCall LogProbCallOf(const Head& head, Options options) {
@@ -141,7 +144,13 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
   const auto weights = options.Find<std::map<std::string, at::Tensor>>("weights");
   options.Finish();
-  if (weights.has_value()) call.weight_VD = GivenHeadWeight(head, *weights);
+  if (weights.has_value()) {
+    call.weight_VD = GivenHeadWeight(*head.weight_VD, *weights);
+    if (head.low_rank.has_value()) {
+      call.low_rank = {GivenHeadWeight(*head.low_rank->a_RD, *weights),
+                       GivenHeadWeight(*head.low_rank->b_VR, *weights)};
+    }
+  }
   TORCH_CHECK_VALUE(!weights.has_value() || (names.empty() && call.options.label_smoothing == 0.0),
                     "weights: not with statistics or label_smoothing");
   const std::pair<std::string, bool*> known[] = {{"mean_logit", &call.statistics.mean_logit},
@@ -170,7 +179,7 @@ Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, a
   if (call.weight_VD.defined()) {
     Value<at::Tensor>::Push(
         L, objectives::ComposedLogProb(hidden_TD, call.weight_VD, targets_T, call.options.head,
-                                       call.options.temperature));
+                                       call.options.temperature, call.low_rank));
     return {1};
   }
   const objectives::LogProbs result = objectives::TokenLogProb(
@@ -212,8 +221,7 @@ std::string OfDocuments(const char* function, const at::Tensor& values,
                       layout.lengths().size(), " documents");
 }
 
-at::Tensor DocumentSums(lua_State* L, at::Tensor values_T, comm::Layout& layout,
-                        comm::Mesh& mesh) {
+at::Tensor DocumentSums(lua_State* L, at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
   MatchScriptCall(L, mesh.sp(), OfDocuments("objectives.document_sums", values_T, layout));
   return objectives::DocumentSums(values_T, layout, mesh.sp_group());
 }

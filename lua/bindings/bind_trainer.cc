@@ -82,6 +82,17 @@ std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options
   return base::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
 }
 
+void StepOptimizer(lua_State* L, trainer::Optimizer& optimizer, double lr, Options options) {
+  CheckSummed(L, optimizer);
+  const bool has_settings = !lua_isnoneornil(L, 3);  // before the scope pushes anything there
+  const CustomRuleScope rule(L, 1);
+  if (!has_settings) return optimizer.Step(lr);
+  trainer::StepSettings settings;
+  ReadFields(options, settings);
+  options.Finish();
+  base::ThrowIfError(optimizer.StepWith(lr, settings));
+}
+
 std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   trainer::ScheduleOptions schedule;
   schedule.kind = options.Get<std::string>("kind", schedule.kind);
@@ -372,6 +383,7 @@ Pushed PushOptionLists(lua_State* L) {
       {"AdamWOptions", &PushFields<trainer::AdamWOptions>},
       {"LogOptions", &PushFields<trainer::MetricsLogOptions>},
       {"SgdOptions", &PushFields<trainer::SgdOptions>},
+      {"StepSettings", &PushFields<trainer::StepSettings>},
       {"ZeroOptions", &PushFields<trainer::ZeroOptions>},
   };
   lua_newtable(L);
@@ -402,11 +414,7 @@ void OpenTrainer(lua_State* L) {
   Class<trainer::Optimizer>::Register(
       L, "Optimizer",
       {
-          {"step", Bind<[](lua_State* state, trainer::Optimizer& optimizer, double lr) {
-             CheckSummed(state, optimizer);
-             const CustomRuleScope rule(state, 1);
-             optimizer.Step(lr);
-           }>},
+          {"step", Bind<&StepOptimizer>},
           {"state_bytes",
            Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
           {"average", Bind<[](trainer::Optimizer& optimizer, bool average) {

@@ -27,6 +27,7 @@ void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
 void OpenTrace(lua_State* L);
 void OpenHub(lua_State* L);            // used by lua/moonring/hub
+void OpenServe(lua_State* L);          // used by lua/moonring/serve
 void OpenWatch(lua_State* L);          // used by lua/moonring/report/watch.lua
 void OpenRewards(lua_State* L);        // used by lua/moonring/rewards
 void OpenPromptLibrary(lua_State* L);  // used by lua/moonring/prompt
@@ -40,6 +41,7 @@ void AddPolicyGradient(lua_State* L);
 
 // This function adds to the table that OpenData builds on top of the stack.
 void AddSteps(lua_State* L);
+void AddTexts(lua_State* L);  // tokenizers and chat templates
 
 // These functions add to the table that OpenTrainer builds on top of the stack.
 void AddOptimizerRules(lua_State* L);

@@ -8,7 +8,10 @@ namespace moonring::lua {
 
 // Converts a head handle to the options of losses that use it.
 inline objectives::HeadOptions HeadOptionsOf(const Head& head) {
-  return {.scale = head.scale, .softcap = head.softcap, .products = head.products};
+  return {.scale = head.scale,
+          .softcap = head.softcap,
+          .products = head.products,
+          .low_rank = head.low_rank};
 }
 
 }  // namespace moonring::lua

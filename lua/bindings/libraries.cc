@@ -21,6 +21,7 @@ absl::Span<const Library> AllLibraries() {
       {"moonring.native.objectives", &OpenObjectives},
       {"moonring.native.trainer", &OpenTrainer},
       {"moonring.native.safetensors", &OpenSafetensors},
+      {"moonring.native.serve", &OpenServe},
       {"moonring.native.hub", &OpenHub},
       {"moonring.native.trace", &OpenTrace},
       {"moonring.native.rewards", &OpenRewards},

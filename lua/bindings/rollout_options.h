@@ -1,8 +1,7 @@
 #ifndef MOONRING_LUA_BINDINGS_ROLLOUT_OPTIONS_H_
 #define MOONRING_LUA_BINDINGS_ROLLOUT_OPTIONS_H_
 
-// Reads a script's sampling options and prompts for a rollout (generating answers), and pushes the
-// answers.
+// Reads a script's options for a rollout (generating answers), and pushes the answers.
 
 #include <vector>
 
@@ -16,19 +15,19 @@
 
 namespace moonring::lua {
 
-// Reads max_new_tokens, temperature, top_k, top_p, repetition_penalty, stop_ids and seed.
-model::SamplingOptions SamplingOf(Options& options);
-
-// Reads the list of prompts at stack index `index`. A prompt is a table {ids, key}.
-std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index);
-
-// Reads the same options as SamplingOf, and min_p, answers, sequences, keep_casts, lockstep (a
-// mesh), attention (an attention strategy on a mesh), and `around`, whose Lua value stays on the
-// stack (forward_options.h).
+// Reads the same options as SamplingOf (rollout_prompts.h), and min_p, answers, sequences,
+// keep_casts, lockstep (a mesh), attention (an attention strategy on a mesh), and `around`, whose
+// Lua value stays on the stack (forward_options.h).
 model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t layers);
 
-// Pushes a list by prompt of lists by answer: {ids, stopped, log_probs}, and {mask, turns} if
-// answers may have several turns.
+// Pushes {ids, stopped, log_probs}, {mask, turns} if answers may have several turns, `cancelled` if
+// it was, and `top` if it was asked for.
+void PushAnswer(lua_State* L, const model::Answer& answer, bool has_turns);
+
+// Pushes {ids, log_probs}.
+void PushTop(lua_State* L, const std::vector<model::IdLogProb>& top);
+
+// Pushes a list by prompt of lists by answer.
 Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers,
                    bool has_turns);
 

@@ -3,7 +3,7 @@
 -- Other modules are required by their full name: `require "moonring.choices.compute"`. A folder may
 -- require only folders below it (tests/layering/lua_rooms_test.py). From the lowest to the highest:
 -- base, nn and sandbox, choices, config, hub, data and model, plan, report and rewards, run,
--- prompt, commands.
+-- serve, prompt, commands.
 local api_table = require "moonring.base.api_table"
 local autograd = require "moonring.base.autograd"
 local creation = require "moonring.base.creation"
@@ -71,4 +71,7 @@ return api_table.guard {
   -- Predictions of memory and time, and reports.
   plan = require "moonring.plan",
   report = require "moonring.report",
+
+  -- The service of `moonring serve`.
+  serve = require "moonring.serve",
 }

@@ -338,6 +338,17 @@ function Parameters:without_gradient() end
 --- Frees all gradients. Call it after an optimizer's step, before the next backward.
 function Parameters:clear_gradients() end
 
+--- Moves the gradients out, before their sum over ranks: this rank's gradients by name. The next
+--- backward begins at 0. A parameter without a gradient is absent.
+---@return table<string, moonring.Tensor>
+function Parameters:take_gradients() end
+
+--- Adds gradients that `take_gradients` returned. If a parameter has none yet, the tensor itself
+--- becomes its gradient, without a copy: do not use it afterwards. Errors: NOT_FOUND for a name
+--- that is not in the list; INVALID_ARGUMENT after the sum over ranks.
+---@param gradients table<string, moonring.Tensor>
+function Parameters:add_gradients(gradients) end
+
 --- Total number of elements of all parameters.
 ---@return integer
 function Parameters:numel() end

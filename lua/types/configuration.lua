@@ -299,7 +299,8 @@
 --- dropout of the adapter's input in training; none in stages dpo and kto, as in LLaMA-Factory;
 --- default 0
 ---@field lora_dropout number
---- names of linear modules that get an adapter; all: all in the blocks; default all
+--- names of linear modules that get an adapter; all: all in the blocks. lm_head may be named too
+--- (LoRA only, tied to the embedding or not); default all
 ---@field lora_target string[]
 --- modules that are fully trained in addition to the adapter, and saved with it: embed_tokens,
 --- lm_head, norm

@@ -170,6 +170,12 @@ function data.tokenized_train_files(path) end
 ---@return boolean
 function data.has_tokenized(path) end
 
+--- Text from bytes that come piece by piece, as a model's tokens do.
+---@param bytes string
+---@return string text the whole characters; malformed bytes are replaced by U+FFFD
+---@return string rest the bytes of a character that is incomplete at the end
+function data.whole_characters(bytes) end
+
 ---@class moonring.Tokenizer
 local Tokenizer = {}
 
@@ -184,6 +190,14 @@ function Tokenizer:encode(text) end
 ---@param skip_special? boolean whether special tokens are omitted; default false
 ---@return string
 function Tokenizer:decode(ids, skip_special) end
+
+--- The bytes that a token adds to a text inside of it (not at its beginning, where some decoders
+--- drop a space). They may be a part of a character; "" for an unknown id. The second result says
+--- whether it is a special token.
+---@param id integer
+---@return string bytes
+---@return boolean is_special
+function Tokenizer:token_bytes(id) end
 
 --- The id of the bos token, or nil.
 ---@return integer?
@@ -256,6 +270,14 @@ local Template = {}
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
 
+--- Encodes a chat request in OpenAI's form as a prompt for the model's next answer. Of its fields
+--- `messages`, `tools` and `tool_choice` are read; those that only a model's own template has are
+--- refused. Errors: INVALID_ARGUMENT with the field's path; UNIMPLEMENTED for parts that are no
+--- text.
+---@param request string JSON: the order of keys, as in a tool's description, is that of the prompt
+---@return integer[]
+function Template:encode_chat(request) end
+
 --- Encodes what stands between an answer that the model has generated and its next answer: the end
 --- of the answer's turn, unless the answer ended with a stop id, and a message. Errors:
 --- INVALID_ARGUMENT for another role, and for a user's message if the template numbers turns.
@@ -294,6 +316,15 @@ local ModelTemplate = {}
 ---   variable is undefined
 ---@return integer[]
 function ModelTemplate:encode_prompt(texts, system, enable_thinking) end
+
+--- Encodes a chat request in OpenAI's form, as Template:encode_chat does. It may also have
+--- chat_template_kwargs (an object: variables of the template), add_generation_prompt and
+--- continue_final_message (the last message is the beginning of the answer).
+---@param request string JSON
+---@param system? string system message of a conversation that has none
+---@param enable_thinking? boolean value of that variable, if the request has none
+---@return integer[]
+function ModelTemplate:encode_chat(request, system, enable_thinking) end
 
 --- The fields of a chat template table, derived from the Jinja template in the same way as
 --- LLaMA-Factory does if a configuration names no template. Errors: INVALID_ARGUMENT if the

@@ -119,7 +119,8 @@ function model.load(checkpoint, options) end
 ---@field dropout? number dropout rate on the adapter's input, used in forwards that receive
 ---   NoiseOptions; default 0
 ---@field target? string[] ends of the names of the linear modules that get an adapter; default
----   {"all"}
+---   {"all"}: all except the head. "lm_head" may be named as well: plain LoRA on the head, whether
+---   it is tied to the embedding or not
 ---@field additional_target? string[] modules whose full weights are copied from the base and
 ---   trained (embed_tokens, lm_head, norm); default none
 ---@field use_rslora? boolean whether the scale is alpha / sqrt(rank); default false
@@ -147,6 +148,14 @@ function model.load(checkpoint, options) end
 ---@param options? moonring.AdaptOptions
 ---@return moonring.Model
 function model.adapt(base, options) end
+
+--- Returns a frozen copy of the model as it is now: a snapshot, which later steps do not change. It
+--- can run forwards and rollouts, and be saved. Of a model with an adapter only the adapter's
+--- weights are copied, and the base is shared; of any other model all weights are. Weights that are
+--- sharded over ranks (ZeRO stage 3) are whole on each rank in the copy. Collective over all ranks.
+---@param of moonring.Model
+---@return moonring.Model
+function model.copy(of) end
 
 --- Returns the size of the diagonal blocks of OFT's orthogonal matrix for a layer with `inputs`
 --- input features: `block_size`, or inputs / `blocks`, or the nearest value that divides `inputs`.
@@ -559,9 +568,11 @@ function Model:norm(hidden_TD) end
 ---@return string module the module's Hugging Face name; "" if all values are finite
 function Model:first_nonfinite(ids_T, positions_T, plan, options) end
 
---- The output head, which maps hidden states to logits.
+--- The output head, which maps hidden states to logits. With the noise of a training forward (seed,
+--- step, identity as in Model:forward), LoRA on the head applies its dropout to these tokens.
+---@param noise? moonring.NoiseOptions
 ---@return moonring.Head
-function Model:head() end
+function Model:head(noise) end
 
 --- Number of experts in a layer (0 if the model has none), and number of experts that each token is
 --- routed to.
@@ -711,6 +722,20 @@ function Model:generate(prompt, options, on_token) end
 ---@field ids integer[] token ids, at least one
 ---@field key? integer number that, with the seed, determines the sampling of the answers to this
 ---   prompt, such as the example's index; default 0
+--- The other fields are for a prompt that is answered in another way than the options of the call
+--- say. Prompts with different settings are decoded together.
+---@field answers? integer
+---@field max_new_tokens? integer
+---@field temperature? number
+---@field top_k? integer
+---@field top_p? number
+---@field min_p? number
+---@field repetition_penalty? number
+---@field stop_ids? integer[] replaces the call's list
+---@field stop_texts? string[] replaces the call's list; needs the call's `tokenizer`
+---@field seed? integer
+---@field top? integer number of most likely ids of which each new token has the log-probs; default
+---   0
 
 ---@class moonring.RolloutOptions
 ---@field answers? integer number of answers for each prompt; default 1
@@ -750,9 +775,28 @@ function Model:generate(prompt, options, on_token) end
 --- rank of the sp group calls it.
 ---@field continue? fun(answer: moonring.OpenAnswer): integer[]?
 ---@field max_turns? integer `continue` is not called after so many turns; default 0: no limit
+--- `arrivals` is called before each forward, and once no work is left: it returns further prompts,
+--- which are decoded beside the running ones, or nothing. Their numbers follow those of the earlier
+--- prompts. The call ends when no work is left and no prompt arrives. With `attention` every rank
+--- passes the three functions below, and the first rank of the sp group calls them; they must call
+--- no collective.
+---@field arrivals? fun(): moonring.RolloutPrompt[]?
+--- `on_token` is called with each sampled token as it comes: (prompt: integer, answer: integer,
+--- id: integer, log_prob: number, top: moonring.TopTokens?), the numbers of its prompt and of its
+--- answer from 1. If it returns false, the answer ends with this token, as when a client has gone;
+--- the other answers are not changed by it.
+---@field on_token? function
+--- `on_answer` is called when an answer has ended.
+---@field on_answer? fun(prompt: integer, answer: integer, result: moonring.RolloutAnswer)
 ---@field stop_texts? string[] texts that end a turn, with the token that completes them; they need
 ---   `tokenizer`
 ---@field tokenizer? moonring.Tokenizer
+
+--- The most likely ids at a token's place, likeliest first, with log-probs as in
+--- RolloutAnswer.log_probs: an id that is also the chosen one has the same number there.
+---@class moonring.TopTokens
+---@field ids integer[]
+---@field log_probs number[]
 
 ---@class moonring.RolloutAnswer
 ---@field ids integer[] the new ids, including the stop id that ended the answer
@@ -763,6 +807,9 @@ function Model:generate(prompt, options, on_token) end
 ---   softmax(logits); 0 for an id that `continue` gave
 ---@field mask? integer[] with `continue`: for each id 1 if it was sampled, 0 if it was given
 ---@field turns? integer with `continue`
+---@field cancelled? boolean true if `on_token` ended the answer
+---@field top? moonring.TopTokens[] of each id, if the prompt asked for them; without ids for an id
+---   that `continue` gave
 
 --- Generates answers to many prompts at once, on this rank. A prompt is computed once for all its
 --- answers. When an answer ends, the next one takes its place at once (continuous batching).
@@ -775,6 +822,18 @@ function Model:generate(prompt, options, on_token) end
 ---@return moonring.RolloutAnswer[][] answers by prompt, then by answer
 function Model:rollout(prompts, options) end
 
+---@class moonring.FirstTokensOptions
+---@field stop_texts? string[] as in Model:rollout
+---@field tokenizer? moonring.Tokenizer
+
+--- Chooses the first token of each answer from given logits, such as those of the forward that
+--- scored the prompt: the tokens that `rollout` would choose from these logits.
+---@param logits moonring.Tensor [prompts, vocabulary], the logits after each prompt
+---@param prompts moonring.RolloutPrompt[]
+---@param options? moonring.FirstTokensOptions
+---@return moonring.RolloutAnswer[][] answers by prompt, then by answer; each has one token
+function Model:first_tokens(logits, prompts, options) end
+
 function Model:close() end
 
 --- The output head: logits = cap(scale weight . hidden), where cap(x) = softcap tanh(x / softcap),
@@ -783,7 +842,7 @@ function Model:close() end
 local Head = {}
 
 --- The weight of the head: lm_head.weight, or the embedding's weight if the model shares it: [V,
---- D].
+--- D]; without LoRA (low_rank).
 ---@return moonring.Parameter
 function Head:weight() end
 
@@ -794,6 +853,13 @@ function Head:scale() end
 --- The bound `softcap` of the logits; 0: none.
 ---@return number
 function Head:softcap() end
+
+--- LoRA on the head: A [r, D], B [V, r] and the factor m of W + m B A, which objectives, rollouts
+--- and the saved adapter use; nil: none.
+---@return moonring.Parameter? a
+---@return moonring.Parameter? b
+---@return number? factor
+function Head:low_rank() end
 
 function Head:close() end
 

@@ -51,6 +51,7 @@
 ---@field rewards moonring.rewards
 ---@field plan moonring.plan
 ---@field report moonring.report
+---@field serve moonring.serve the service of `moonring serve`
 local moonring = {}
 
 --- Creates a custom optimizer from its update rule. It can be passed to moonring.run.open, returned

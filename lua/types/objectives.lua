@@ -127,9 +127,10 @@ function objectives.entropy_threshold(entropies, share, mesh) end
 --- V D flops in the forward, 6 N V D in the backward, and 64 MiB of logits at a time.
 ---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16, fp16 or fp64
 ---@param head moonring.Head `model:head()`; its scale and softcap are applied
----@param targets_T moonring.Tensor int64 [T]; -100: the row has no target
+---@param targets_T moonring.Tensor int64 [T]; -100: the row has no target. Or [T, K], several
+---   candidates of a row, whose log-probs come from the same logits; -100 or -1: no candidate
 ---@param options? moonring.LogProbOptions
----@return moonring.Tensor log_prob_T [T], fp32 or fp64
+---@return moonring.Tensor log_prob_T [T] or [T, K], fp32 or fp64
 ---@return table<string, moonring.Tensor>? statistics by name, [T] each, detached; nil if none was
 ---   requested
 function objectives.log_prob(hidden_TD, head, targets_T, options) end

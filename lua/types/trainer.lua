@@ -456,13 +456,22 @@ function MemoryWatch:report() end
 
 function MemoryWatch:close() end
 
+--- AdamW's settings for one step; trainer_options.lua lists them.
+---@class moonring.StepSettings
+
 ---@class moonring.Optimizer
 local Optimizer = {}
 
 --- Updates the parameters in place. A parameter that is frozen or has no gradient does not change.
 --- Gradients are not cleared.
+---
+--- With `settings` (an optimizer of `trainer.adamw` only): AdamW's betas, epsilon and weight decay
+--- for this step, as after a change of param_groups in PyTorch. Such a step also updates trainable
+--- parameters without a gradient, as if it were 0: their moments and weights decay. Errors:
+--- INVALID_ARGUMENT, before anything changes, for a value out of range and for other optimizers.
 ---@param lr number
-function Optimizer:step(lr) end
+---@param settings? moonring.StepSettings
+function Optimizer:step(lr, settings) end
 
 --- Bytes of the optimizer's state on this rank.
 ---@return integer

@@ -12,6 +12,8 @@ local trainer = {}
 ---   and of one-dimensional parameters; default 1
 ---@field weight_decay? number decoupled weight decay (arXiv:1711.05101), not applied to biases and
 ---   norms; default 0
+---@field decay_all? boolean whether weight decay applies to biases and norms too, as in
+---   torch.optim.AdamW; default false
 ---@field full_embeddings? boolean whether m and v of embeddings are stored in fp32, whatever
 ---   `state` is, as the Trainer does with bitsandbytes; default false
 ---@field state? "fp32" | "bf16" | "8bit" format in which m and v are stored between steps; default
@@ -41,6 +43,13 @@ local trainer = {}
 ---@field loraplus_lr_ratio? number LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B
 ---   and of one-dimensional parameters; default 1
 ---@field weight_decay? number decoupled weight decay, not applied to biases and norms; default 0
+
+---@class (partial) moonring.StepSettings
+---@field beta1? number default: that of creation
+---@field beta2? number default: that of creation
+---@field epsilon? number must be more than 0 here: with 0, an element whose gradients were all 0
+---   would become NaN; default: that of creation
+---@field weight_decay? number default: that of creation
 
 ---@class (partial) moonring.ZeroOptions
 ---@field stage? integer what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also

@@ -18,6 +18,7 @@ FLOORS = [
     ["plan"],
     ["report", "rewards"],
     ["run"],
+    ["serve"],
     ["prompt"],
     ["commands"],
 ]

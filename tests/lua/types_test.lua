@@ -99,6 +99,7 @@ do
   o.Rewards = moonring.rewards.open "json"
   local watch_native = require "moonring.native.watch"
   o.PageServer, o.LineInput = watch_native.listen(), watch_native.input()
+  o.ServeDoor = require("moonring.native.serve").open { key = "tml-key", folder = scratch }
   o.RunList = require("moonring.report.run_list").open { scratch }
   o.RunList:refresh()
   o.ChatDesk = require("moonring.report.chat_desk").new(o.PageServer, o.RunList)
@@ -200,6 +201,24 @@ do
     attention = o.Attention })
 end
 
+-- The objects of `moonring serve`, over the same model.
+local function serve_objects(o)
+  local service = moonring.serve.open(moonring.serve.settings { model_folder, "port=0",
+    "output_dir=" .. scratch .. "/serve" })
+  local base = service.bases:open(service.bases.list[1].name)
+  local new_models = require "moonring.serve.new_models"
+  local recipe = new_models.recipe({ base_model = base.name, lora_config = { rank = 2 } }, 1)
+  local read = { n = 1, stop = {}, include_stop_str_in_output = false }
+  local request = { read = read, form = {}, prompts = { {} }, tokenizer = base.tokenizer }
+  o.Service, o.Bases, o.Base = service, service.bases, base
+  o.Trained = new_models.new(service, "s:train:0", recipe)
+  o.Queue = require("moonring.serve.generation").new(service)
+  o.Reply = require("moonring.serve.openai.reply").new(service, {}, request)
+  o.Choice = o.Reply.choices[1]
+  o.AnswerText = o.Choice.answer
+end
+serve_objects(objects)
+
 -- The live table of each documented class with functions.
 local live = {}
 for module, class in pairs(modules) do
@@ -216,8 +235,10 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights", "LossScale",
   "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes", "RunClock",
   "RunPage", "RunState", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
-  "EngineSettings", "Gradients", "RunList", "ChatDesk", "ChatQueue", "ChatProcess" } do
-  live["moonring." .. name] = getmetatable(objects[name])
+  "EngineSettings", "Gradients", "RunList", "ChatDesk", "ChatQueue", "ChatProcess", "Service",
+  "serve.Bases", "serve.Base", "serve.Trained", "serve.Queue", "serve.openai.Reply",
+  "serve.openai.Choice", "serve.openai.AnswerText" } do
+  live["moonring." .. name] = getmetatable(objects[name:match "%a+$"])
 end
 
 -- Operators are found by their names, as functions and as methods.

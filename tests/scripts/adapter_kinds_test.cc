@@ -1,7 +1,7 @@
-// OFT and PiSSA adapters, trained by commands: results do not depend on the number of ranks or on
-// ZeRO, a resumed run is bit-identical to an uninterrupted one, and the saved adapter, merged or
-// converted, gives the trained model's results. Also with a quantized base, and with invalid
-// settings.
+// OFT, PiSSA and LoRA on the head, trained by commands: results do not depend on the number of
+// ranks or on ZeRO, a resumed run is bit-identical to an uninterrupted one, and the saved adapter,
+// merged or converted, gives the trained model's results. Also with a quantized base, and with
+// invalid settings.
 
 #include <cmath>
 #include <filesystem>
@@ -19,6 +19,8 @@ using ::testing::HasSubstr;
 const Words kOft = {"finetuning_type=oft", "oft_block_size=8", "learning_rate=2.0e-2"},
             kPissa = {"finetuning_type=lora", "pissa_init=true", "pissa_iter=-1", "lora_rank=4",
                       "learning_rate=2.0e-3"},
+            kHead = {"finetuning_type=lora", "lora_target=q_proj,lm_head", "lora_rank=4",
+                     "lora_dropout=0.2", "learning_rate=2.0e-2"},
             kNumbers = {"fp64=true", "sequence_parallel_mode=ulysses"};
 
 class AdapterKindsTest : public Workplace {
@@ -114,6 +116,118 @@ class AdapterKindsTest : public Workplace {
 TEST_F(AdapterKindsTest, OftOverRanks) { ExpectTheSameOnRanks(kOft); }
 
 TEST_F(AdapterKindsTest, PissaOverRanks) { ExpectTheSameOnRanks(kPissa); }
+
+TEST_F(AdapterKindsTest, HeadOverRanks) { ExpectTheSameOnRanks(kHead); }
+
+TEST_F(AdapterKindsTest, HeadResumes) { ExpectResumesBitByBit(2, kHead + Words{"zero_stage=3"}); }
+
+// A tied head: its adapter has PEFT's names, a merge unties it, and the embedding stays.
+TEST_F(AdapterKindsTest, HeadIsSavedAsItWasTrained) {
+  const StoredTensors weights = ReadSafetensors(Path("model/model.safetensors"));
+  const bool tied = !weights.contains("lm_head.weight");
+  ASSERT_TRUE(tied);
+  const Trained trained = Train(1, "out", kHead);
+  ASSERT_EQ(trained.adapter.size(), 6u);
+  const StoredTensor& a = trained.adapter.at("base_model.model.lm_head.lora_A.weight");
+  EXPECT_EQ(a.shape, (std::vector<int64_t>{4, 32}));
+  const StoredTensor& b = trained.adapter.at("base_model.model.lm_head.lora_B.weight");
+  EXPECT_EQ(b.shape, (std::vector<int64_t>{675, 4}));
+  EXPECT_NE(b.values, std::vector<float>(b.values.size(), 0.0F));
+  EXPECT_EQ(ReadJson(Path("out/adapter_config.json")).at("target_modules"),
+            json({"lm_head", "q_proj"}));
+  ExpectReadAndMerged("out");
+  const StoredTensors merged = ReadSafetensors(Path("out_merged/model.safetensors"));
+  EXPECT_EQ(merged.at("model.embed_tokens.weight").values,
+            weights.at("model.embed_tokens.weight").values);
+  EXPECT_NE(merged.at("lm_head.weight").values, weights.at("model.embed_tokens.weight").values);
+  EXPECT_EQ(ReadJson(Path("out_merged/config.json")).at("tie_word_embeddings"), false);
+  // The dropout before the head acts in training.
+  const Words alone = {"lora_target=lm_head", "max_steps=2"};
+  EXPECT_NE(Train(1, "dropped", kHead + alone).losses,
+            Train(1, "kept", kHead + alone + Words{"lora_dropout=0"}).losses);
+}
+
+// What objectives, rollouts and copies make of a model with LoRA on its head.
+TEST_F(AdapterKindsTest, HeadInScripts) {
+  Write("mine.lua", R"lua(
+    local moonring = require "moonring"
+    local no_grad = moonring.autograd.no_grad
+    local attention = moonring.attention.create {
+      mesh = moonring.comm.mesh { sp = 1, deadline = 60 } }
+    local base = moonring.model.load(moonring.model.open "model", { frozen = true })
+    local model = moonring.model.adapt(base, { rank = 4, target = { "v_proj", "lm_head" } })
+    local function log_probs(of, documents, targets)
+      local ids, positions, own, plan = attention:cut(moonring.comm.sequence {
+        documents = documents })
+      return no_grad(function()
+        return moonring.objectives.log_prob(of:forward(ids, positions, plan), of:head(),
+          targets or own)
+      end)
+    end
+    local function apart(a, b) return (a - b):abs():max():item() end
+    local text = { { 5, 9, 77, 30, 2, 8 } }
+    local before = log_probs(base, text)
+    assert(apart(log_probs(model, text), before) == 0)
+    assert(not base:head():low_rank())
+    local a, b, factor = model:head():low_rank()
+    assert(a:name() == "base_model.model.lm_head.lora_A.weight" and factor == 2, factor)
+    no_grad(function()
+      b:weight():copy_(moonring.ops.sin(moonring.ops.arange(675 * 4):to("fp32")):reshape { 675, 4 })
+    end)
+    local moved = log_probs(model, text)
+    assert(apart(moved, before) > 0.01)
+    assert(apart(log_probs(model:base(), text), before) == 0)
+
+    -- the log-probs that a rollout draws by are those of the forward
+    local prompts = { { ids = text[1], key = 1 } }
+    local answer = model:rollout(prompts, { max_new_tokens = 6, seed = 3 })[1][1]
+    local whole = {}
+    for _, ids in ipairs { text[1], answer.ids } do
+      for _, id in ipairs(ids) do whole[#whole + 1] = id end
+    end
+    local again = log_probs(model, { whole }):tolist()
+    for i, log_prob in ipairs(answer.log_probs) do
+      local forward = again[#text[1] - 1 + i]
+      assert(math.abs(log_prob - forward) < 1e-5, log_prob .. " " .. forward)
+    end
+
+    -- candidates: those of a row come from the same logits
+    local candidates = log_probs(model, text, moonring.tensor({ { 9, 1 }, { 77, -1 }, { 30, 30 },
+      { 2, -100 }, { -1, 8 }, { -1, -1 } }, "int64"))
+    assert(apart(candidates:narrow(0, 0, 4):select(1, 0), moved:narrow(0, 0, 4)) == 0)
+    assert(apart(candidates:narrow(0, 4, 1):select(1, 1), moved:narrow(0, 4, 1)) == 0)
+
+    -- second derivatives: composed of the weights in a table
+    local named = {}
+    for _, parameter in ipairs(model:parameters():list()) do
+      named[parameter:name()] = parameter:weight()
+    end
+    local ids, positions, targets, plan = attention:cut(moonring.comm.sequence { documents = text })
+    local composed = no_grad(function()
+      return moonring.objectives.log_prob(model:forward(ids, positions, plan, { weights = named }),
+        model:head(), targets, { weights = named })
+    end)
+    assert(apart(composed, moved) < 1e-5)
+
+    -- a copy stays; AdamW with settings of one step moves the model, without a gradient too
+    local copy = moonring.model.copy(model)
+    local adamw = moonring.trainer.adamw(model:parameters(), { decay_all = true })
+    adamw:step(0.5, { beta1 = 0.9, beta2 = 0.95, epsilon = 1e-12, weight_decay = 0.5 })
+    assert(apart(b:weight(), copy:parameters():list()[#copy:parameters():list()]:weight() * 0.75)
+      < 1e-6)
+    assert(apart(log_probs(copy, text), moved) == 0)
+    assert(apart(log_probs(model, text), moved) > 0)
+    copy:save "copy"
+    local read = moonring.model.adapt(base, { path = "copy" })
+    assert(apart(log_probs(read, text), moved) == 0)
+    local ok, why = pcall(adamw.step, adamw, 0.5, { beta3 = 1 })
+    assert(not ok and tostring(why):find("unknown option 'beta3'", 1, true), tostring(why))
+    local sgd = moonring.trainer.sgd(model:parameters())
+    ok, why = pcall(sgd.step, sgd, 0.5, { beta1 = 0.9 })
+    assert(not ok and tostring(why):find("beta1 was given for one step", 1, true), tostring(why))
+  )lua");
+  EXPECT_THAT(Run({"mine.lua"}), Succeeds());
+}
 
 TEST_F(AdapterKindsTest, OftResumes) { ExpectResumesBitByBit(1, kOft); }
 
@@ -276,6 +390,9 @@ TEST_F(AdapterKindsTest, WhatIsRefused) {
           "oft_target: no linear module is called 'q_pro', there are q_proj, k_proj");
   refused({"finetuning_type=oft", "oft_rank=32", "oft_block_size=0"},
           "blocks of 1 would be made, which rotate nothing");
+  refused({"finetuning_type=lora", "lora_target=q_proj,lm_head", "use_dora=true"},
+          "lora_target: lm_head takes plain LoRA alone, got DoRA (use_dora)");
+  refused({"finetuning_type=oft", "oft_target=lm_head"}, "lm_head takes plain LoRA alone, got OFT");
   refused({"finetuning_type=oft", "use_dora=true"}, "use_dora is for finetuning_type lora alone");
   refused({"finetuning_type=oft", "pissa_init=true"},
           "pissa_init is for finetuning_type lora alone");

@@ -11,9 +11,9 @@ local templates = require "moonring.data.templates"
 local help = {}
 
 -- The commands in the order of use; others follow, by name.
-local ORDER = { "train", "chat", "export", "preprocess", "evaluate", "plan", "inspect", "report",
-  "watch", "explain", "probe", "needle", "check", "repl", "sft", "dpo", "grpo", "own_loss", "env",
-  "version", "help" }
+local ORDER = { "train", "chat", "serve", "export", "preprocess", "evaluate", "plan", "inspect",
+  "report", "watch", "explain", "probe", "needle", "check", "repl", "sft", "dpo", "grpo",
+  "own_loss", "env", "version", "help" }
 
 local function commands_in_order()
   local place, names = {}, system.commands()

@@ -28,6 +28,7 @@ local PAGES = {
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
+  { "serve", { "serve", "openai", "types/serve" } },
   { "report", { "report", "trackers", "types/trace", "types/watch" } },
   { "system", { "types/system", "types/safetensors", "sandbox" } },
 }

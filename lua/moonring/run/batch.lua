@@ -42,6 +42,7 @@ local batch = {}
 ---@field positions moonring.Tensor int64 [T_local]
 ---@field targets moonring.Tensor int64 [T_local]; -100: no target
 ---@field cut_targets? moonring.Tensor the targets on the host, after log-probs were computed
+---@field head_noise? table { model, drawn } the noise of the last forward, for LoRA on the head
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
 ---@field shifted? boolean whether attention is shifted by half a group (LongLoRA, shift_attn)

@@ -50,7 +50,9 @@ end
 ---@param hooks? table { states, upto, around, inside } of Model:forward
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function batch_forward.hidden(batch, model, noise, hooks)
-  local how, router, tally = batch:noise(noise) or {}, batch.router, {}
+  local drawn, router, tally, how = batch:noise(noise), batch.router, {}, {}
+  batch.head_noise = drawn and { model = model, drawn = drawn } or nil
+  for name, value in pairs(drawn or {}) do how[name] = value end
   for name, value in pairs(hooks or {}) do how[name] = value end
   if router then
     how.router_groups, how.router_group_count = batch:groups(router.size), router.groups
@@ -60,6 +62,16 @@ function batch_forward.hidden(batch, model, noise, hooks)
     batch.plan, how)
   batch.tally = tally.probability and tally
   return hidden
+end
+
+--- The model's head for the hidden states of the batch's last forward: LoRA on the head applies the
+--- dropout of that forward, if it was a forward of this model with noise.
+---@param batch moonring.Batch
+---@param model moonring.Model
+---@return moonring.Head
+function batch_forward.head(batch, model)
+  local noise = batch.head_noise
+  return model:head(noise and noise.model == model and noise.drawn or nil)
 end
 
 return batch_forward

@@ -24,10 +24,11 @@ Chat.__index = Chat
 --- model_name_or_path; or a LLaMA-Factory YAML for inference; or absent: the words name the model.
 ---@param path? string
 ---@param words string[] keys and values
+---@param allowed? moonring.KeyRow[] additional keys of the command
 ---@return moonring.Configuration
-function chat.configuration(path, words)
+function chat.configuration(path, words, allowed)
   local yaml = not path or path:find "%.ya?ml$"
-  local c = config.load(yaml and path or nil, words)
+  local c = config.load(yaml and path or nil, words, allowed)
   if c.infer_dtype == "float16" then
     config.fail "infer_dtype: float16: answers are computed in float32 or bfloat16"
   end
@@ -82,6 +83,9 @@ Carried.whole = true -- it renders the whole prompt, including bos
 
 function Carried:encode_prompt(texts)
   return self.carried:encode_prompt(texts, self.system, self.enable_thinking)
+end
+function Carried:encode_chat(request)
+  return self.carried:encode_chat(request, self.system, self.enable_thinking)
 end
 function Carried:stop_ids() return self.stops end
 

@@ -2,6 +2,7 @@
 -- reference, entropy. They are methods of moonring.Batch. Each recomputes the logits in tiles, so
 -- none of them stores [tokens, vocabulary] in memory (objectives/vocabulary).
 local autograd = require "moonring.native.autograd"
+local batch_forward = require "moonring.run.batch_forward"
 local checks = require "moonring.base.options"
 local objectives = require "moonring.native.objectives"
 
@@ -37,7 +38,7 @@ end
 local function made_by(make, batch, model, hidden, options)
   options.dtype, options.chunk_bytes = model:matmul_dtype(), chunk_bytes(model)
   options.chunk_rows = model:logit_rows()
-  return joins(batch, make(hidden, model:head(), host_targets(batch), options))
+  return joins(batch, make(hidden, batch_forward.head(batch, model), host_targets(batch), options))
 end
 
 --- Log-probs of this rank's targets. Stores the requested statistics in self.statistics.
@@ -47,8 +48,8 @@ end
 ---@return moonring.Tensor [T_local]
 function Batch:token_log_probs(model, hidden, options)
   options = options or {}
-  local log_probs, statistics = objectives.log_prob(hidden, model:head(), host_targets(self),
-    { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
+  local log_probs, statistics = objectives.log_prob(hidden, batch_forward.head(self, model),
+    host_targets(self), { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
       chunk_rows = model:logit_rows(), label_smoothing = options.label_smoothing,
       temperature = options.temperature, statistics = options.statistics })
   self.statistics = statistics or {}
@@ -60,10 +61,10 @@ end
 ---@param model moonring.Model
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:reference_hidden(model)
-  local tally, router = self.tally, self.router
+  local tally, router, noise = self.tally, self.router, self.head_noise
   self.router = nil
   local hidden = autograd.no_grad(self.hidden, self, model)
-  self.tally, self.router = tally, router
+  self.tally, self.router, self.head_noise = tally, router, noise
   return hidden
 end
 

@@ -93,7 +93,7 @@ return {
       .. "dpo and kto, as in LLaMA-Factory",
       least = 0, most = 1, of = { "finetuning_type", "lora" } },
     { "lora_target", "list", "all", "names of linear modules that get an adapter; all: all in the "
-      .. "blocks",
+      .. "blocks. lm_head may be named too (LoRA only, tied to the embedding or not)",
       of = { "finetuning_type", "lora", "oft" } },
     { "additional_target", "list", null, "modules that are fully trained in addition to the "
       .. "adapter, and saved with it: embed_tokens, lm_head, norm",

@@ -1,0 +1,79 @@
+--- The door of a service: its lock, key and address, on rank 0.
+local errors = require "moonring.base.errors"
+local native = require "moonring.native.serve"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.serve.access
+local access = {}
+
+-- Calls f on rank 0. Its error is raised on all ranks.
+local function on_first(mesh, f)
+  local text = ""
+  if mesh:rank() == 0 then
+    local ok, why = pcall(f)
+    text = ok and "" or errors.encode(why)
+  end
+  local refused = mesh:gather(text)[1]
+  if refused ~= "" then error(errors.decode(refused), 0) end
+end
+
+--- Refuses an output_dir that another process has locked; changes nothing there. Collective over
+--- all ranks.
+---@param service moonring.Service
+function access.check(service)
+  on_first(service.mesh, function() trainer.check_folder_lock(service.folder) end)
+end
+
+-- Locks output_dir. Returns nil on a file system without locks.
+local function lock(service)
+  local taken, why = trainer.lock_folder(service.folder)
+  if taken then return taken end
+  system.make_folder(service.folder)
+  service:note(("output_dir: %s; see to it that no other service writes into it"):format(why))
+end
+
+-- What clients read about the base models.
+local function model_facts(service)
+  local facts = {}
+  for i, entry in ipairs(service.bases.list) do
+    local opened = service.bases.opened[entry.name]
+    facts[i] = { name = entry.name, names = entry.names, sampleable = true,
+      trainable = not opened or opened:trainable(),
+      max_context_length = opened and opened.checkpoint:max_position_embeddings() or 0 }
+  end
+  return facts
+end
+
+--- Locks output_dir, and opens the door. It answers from the first job that is asked for.
+--- Collective over all ranks.
+---@param service moonring.Service
+---@param states table<string, integer> for each model with a state on disk the last seq_id in it
+function access.open(service, states)
+  local c = service.config
+  on_first(service.mesh, function()
+    service.lock = lock(service)
+    local folder = service.folder .. "/serve"
+    system.make_folder(folder)
+    service.key = c.api_key or native.kept_key(folder .. "/api_key")
+    service.door = native.open { host = c.host, port = c.port, key = service.key, folder = folder,
+      external = service.folder .. "/external_weights", base_models = model_facts(service),
+      states = states }
+  end)
+end
+
+--- The lines to print when the service listens.
+---@param service moonring.Service
+---@return string[]
+function access.lines(service)
+  local c = service.config
+  local host = c.host == "0.0.0.0" and "127.0.0.1" or c.host
+  local address = ("http://%s:%d"):format(host, service.door:port())
+  return {
+    "serve  " .. service.bases.list[1].name .. " at " .. address,
+    "export TINKER_BASE_URL=" .. address .. " TINKER_API_KEY=" .. service.key,
+    "export OPENAI_BASE_URL=" .. address .. "/v1 OPENAI_API_KEY=" .. service.key,
+  }
+end
+
+return access

@@ -1,0 +1,35 @@
+--- The tokens with which a model's answers end.
+local system = require "moonring.native.system"
+
+---@class moonring.serve.end_tokens
+local end_tokens = {}
+
+-- eos_token_id of generation_config.json: one id or several.
+local function generation_stops(checkpoint)
+  local text = checkpoint:companion "generation_config.json"
+  local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
+  local ids = done and type(said) == "table" and said.eos_token_id
+  return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
+end
+
+--- The end tokens of a base model: those of its config.json and generation_config.json, and its
+--- tokenizer's eos.
+---@param base moonring.serve.Base
+---@return integer[]
+function end_tokens.of(base)
+  if base.end_tokens then return base.end_tokens end
+  local list, seen = {}, {}
+  local function add(ids)
+    for _, id in ipairs(ids) do
+      if not seen[id] then list[#list + 1] = id end
+      seen[id] = true
+    end
+  end
+  add(base.checkpoint:eos_token_ids())
+  add(generation_stops(base.checkpoint))
+  add { base.tokenizer and base.tokenizer:eos() }
+  base.end_tokens = list
+  return list
+end
+
+return end_tokens
