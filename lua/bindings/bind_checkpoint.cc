@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lua/binding/class.h"
+#include "lua/binding/set_field.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/gguf_options.h"
@@ -30,12 +31,6 @@ std::optional<std::string> Companion(model::Checkpoint& checkpoint, std::string 
   const auto found = checkpoint.companions().find(name);
   return found == checkpoint.companions().end() ? std::nullopt
                                                 : std::optional<std::string>(found->second);
-}
-
-template <typename T>
-void SetField(lua_State* L, const char* name, const T& value) {
-  Value<T>::Push(L, value);
-  lua_setfield(L, -2, name);
 }
 
 // Sets the fields that count the layers of each mixer and those of its sizes; and `mixers`, a list

@@ -8,6 +8,7 @@
 #include "comm/layout.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
+#include "lua/binding/set_field.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/mixing_options.h"
 #include "mixers/over_ranks/mixing_cost.h"
@@ -26,15 +27,10 @@ ItemBytes BytesOf(Options& options) {
   return {dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2, dtype == "fp64" ? 8 : 4};
 }
 
-void SetNumber(lua_State* L, const char* field, double value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, field);
-}
-
 void PushRowTraffic(lua_State* L, const char* name, const comm::RowTraffic& traffic) {
   lua_createtable(L, 0, 2);
-  SetNumber(L, "steps", static_cast<double>(traffic.steps));
-  SetNumber(L, "bytes", static_cast<double>(traffic.bytes));
+  SetField(L, "steps", static_cast<double>(traffic.steps));
+  SetField(L, "bytes", static_cast<double>(traffic.bytes));
   lua_setfield(L, -2, name);
 }
 
@@ -76,7 +72,7 @@ Pushed DeltaCost(lua_State* L, Options options) {
   if (mode == mixers::MixingStrategy::kAuto) mode = mixers::ChooseMixing(*layout, sizes, machine);
   PushRanks(L, layout->ranks(),
             [&](int rank) { return mixers::TrafficOfDelta(mode, *layout, sizes, rank); });
-  SetNumber(L, "seconds", mixers::EstimateSeconds(mode, *layout, sizes, machine));
+  SetField(L, "seconds", mixers::EstimateSeconds(mode, *layout, sizes, machine));
   Value<std::string>::Push(L, mixers::MixingStrategyName(mode));
   lua_setfield(L, -2, "mode");
   return {1};

@@ -13,6 +13,7 @@
 #include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
+#include "lua/binding/set_field.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/serve_door.h"
@@ -23,16 +24,6 @@
 
 namespace moonring::lua {
 namespace {
-
-void SetTextField(lua_State* L, const char* name, const std::string& text) {
-  lua_pushlstring(L, text.data(), text.size());
-  lua_setfield(L, -2, name);
-}
-
-void SetNumberField(lua_State* L, const char* name, double number) {
-  lua_pushnumber(L, number);
-  lua_setfield(L, -2, name);
-}
 
 void PushConfig(lua_State* L, const serve::LossRequest& request) {
   lua_createtable(L, 0, static_cast<int>(request.config.size()));
@@ -64,9 +55,9 @@ void PushDatum(lua_State* L, const serve::LossDatum& datum) {
 Pushed ReadLoss(lua_State* L, std::string body, std::string type) {
   const serve::LossRequest request = base::ValueOrThrow(serve::ReadLossRequest(body, type));
   lua_createtable(L, 0, 6);
-  SetTextField(L, "model_id", request.model_id);
-  SetNumberField(L, "seq_id", static_cast<double>(request.seq_id));
-  SetTextField(L, "loss_fn", request.loss_fn);
+  SetField(L, "model_id", request.model_id);
+  SetField(L, "seq_id", static_cast<double>(request.seq_id));
+  SetField(L, "loss_fn", request.loss_fn);
   PushConfig(L, request);
   lua_setfield(L, -2, "loss_fn_config");
   lua_pushboolean(L, request.forward_only);

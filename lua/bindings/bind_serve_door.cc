@@ -17,6 +17,7 @@
 #include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
+#include "lua/binding/set_field.h"
 #include "lua/binding/value_error.h"
 #include "lua/bindings/bindings.h"
 #include "lua/bindings/serve_door.h"
@@ -124,31 +125,19 @@ std::shared_ptr<ServeDoor> OpenDoor(lua_State* L, Options options) {
                                      !host.embedded);
 }
 
-void SetJobText(lua_State* L, const char* name, const std::string& text) {
-  lua_pushlstring(L, text.data(), text.size());
-  lua_setfield(L, -2, name);
-}
-
-void SetJobNumber(lua_State* L, const char* name, double number) {
-  lua_pushnumber(L, number);
-  lua_setfield(L, -2, name);
-}
-
 void PushJob(lua_State* L, const serve::Service::Delivery& job) {
   lua_createtable(L, 0, 12);
-  SetJobText(L, "id", job.id);
-  SetJobText(L, "route", job.route);
-  SetJobText(L, "body", job.body);
-  SetJobText(L, "type", job.type);
-  SetJobText(L, "session", job.session);
-  SetJobText(L, "model", job.model);
-  SetJobNumber(L, "seq", static_cast<double>(job.seq));
-  SetJobNumber(L, "seed", static_cast<double>(job.seed));
-  lua_pushboolean(L, job.replay);
-  lua_setfield(L, -2, "replay");
-  lua_pushboolean(L, job.held);
-  lua_setfield(L, -2, "held");
-  if (!job.weights.empty()) SetJobText(L, "weights", job.weights);
+  SetField(L, "id", job.id);
+  SetField(L, "route", job.route);
+  SetField(L, "body", job.body);
+  SetField(L, "type", job.type);
+  SetField(L, "session", job.session);
+  SetField(L, "model", job.model);
+  SetField(L, "seq", static_cast<double>(job.seq));
+  SetField(L, "seed", static_cast<double>(job.seed));
+  SetField(L, "replay", job.replay);
+  SetField(L, "held", job.held);
+  if (!job.weights.empty()) SetField(L, "weights", job.weights);
 }
 
 // Pushes the next job as a table; nil if there was none in this time.

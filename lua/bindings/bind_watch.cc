@@ -18,6 +18,7 @@
 #include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
+#include "lua/binding/set_field.h"
 #include "lua/bindings/bindings.h"
 #include "lua/report/give_way.h"
 #include "lua/report/line_input.h"
@@ -42,11 +43,6 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   return base::ValueOrThrow(PageServer::Listen(port));
 }
 
-void SetText(lua_State* L, const char* name, const std::string& text) {
-  lua_pushlstring(L, text.data(), text.size());
-  lua_setfield(L, -2, name);
-}
-
 // Pushes the values of a query as lists by name.
 void PushQuery(lua_State* L, const PageServer::Request& request) {
   std::map<std::string, std::vector<std::string>> values;
@@ -67,11 +63,11 @@ Pushed Next(lua_State* L, PageServer& server, double seconds) {
   lua_createtable(L, 0, 7);
   lua_pushnumber(L, static_cast<double>(request->id));
   lua_setfield(L, -2, "id");
-  SetText(L, "method", request->is_post ? "POST" : "GET");
-  SetText(L, "path", request->path);
-  SetText(L, "tag", request->tag);
-  SetText(L, "type", request->type);
-  SetText(L, "body", request->body);
+  SetField<std::string>(L, "method", request->is_post ? "POST" : "GET");
+  SetField(L, "path", request->path);
+  SetField(L, "tag", request->tag);
+  SetField(L, "type", request->type);
+  SetField(L, "body", request->body);
   PushQuery(L, *request);
   lua_setfield(L, -2, "query");
   return {1};
@@ -103,7 +99,8 @@ Pushed Stat(lua_State* L, std::string path) {
                                        : absl::InvalidArgumentError(words));
   }
   lua_createtable(L, 0, 3);
-  SetText(L, "kind", S_ISDIR(found.st_mode) ? "folder" : S_ISREG(found.st_mode) ? "file" : "other");
+  SetField<std::string>(
+      L, "kind", S_ISDIR(found.st_mode) ? "folder" : S_ISREG(found.st_mode) ? "file" : "other");
   lua_pushnumber(L, static_cast<double>(found.st_size));
   lua_setfield(L, -2, "size");
   lua_pushnumber(L, static_cast<double>(found.st_mtim.tv_sec) +

@@ -1,9 +1,6 @@
 #include "lua/report/page_server.h"
 
 #include <signal.h>
-#include <sys/random.h>
-
-#include <array>
 #include <chrono>
 #include <deque>
 #include <utility>
@@ -13,8 +10,8 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "comm/store/secret.h"
 #include "lua/http/access_check.h"
 #include "lua/http/server.h"
 
@@ -23,16 +20,6 @@ namespace {
 
 namespace asio = boost::asio;
 using Query = std::vector<std::pair<std::string, std::string>>;
-
-std::string NewToken() {
-  std::array<char, 16> bytes{};
-  size_t have = 0;
-  while (have < bytes.size()) {  // a signal may interrupt it
-    const ssize_t got = getrandom(bytes.data() + have, bytes.size() - have, 0);
-    if (got > 0) have += static_cast<size_t>(got);
-  }
-  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
-}
 
 // Removes the first token from a query and returns it; "" if there is none.
 std::string TakeToken(Query& query) {
@@ -140,7 +127,7 @@ class PageServer::Impl {
   int signal() const { return signal_; }
 
  private:
-  const std::string token_ = NewToken();
+  const std::string token_ = comm::RandomHex(16);
   int signal_ = 0;
   std::deque<Request> wanted_;
   asio::io_context context_{1};  // run by Next

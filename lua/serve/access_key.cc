@@ -15,14 +15,14 @@
 #include "absl/strings/string_view.h"
 #include "base/files/confinement.h"
 #include "base/status/status_macros.h"
-#include "lua/serve/random_hex.h"
+#include "comm/store/secret.h"
 
 namespace moonring::serve {
 namespace {
 
 constexpr absl::string_view kKeyBeginning = "tml-";
 
-std::string NewKey() { return absl::StrCat(kKeyBeginning, RandomHex(16)); }
+std::string NewKey() { return absl::StrCat(kKeyBeginning, comm::RandomHex(16)); }
 
 bool IsKey(absl::string_view text) {
   if (!absl::ConsumePrefix(&text, kKeyBeginning) || text.empty()) return false;

@@ -39,35 +39,23 @@ absl::StatusOr<std::string> Text(const WireField& field, absl::string_view name,
   return std::string(field.bytes);
 }
 
-// Calls `take` with each field of a message.
-template <typename Take>
-absl::Status EachField(absl::string_view message, const Take& take) {
-  WireReader reader(message);
-  WireField field;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, reader.Next(field));
-    if (!more) return absl::OkStatus();
-    RETURN_IF_ERROR(take(field));
-  }
-}
-
 // Calls `take` with each field of the message in a field.
 template <typename Take>
-absl::Status EachField(const WireField& message, absl::string_view name, const Take& take) {
+absl::Status EachInner(const WireField& message, absl::string_view name, const Take& take) {
   RETURN_IF_ERROR(Expect(message, Kind::kBytes, name));
   return EachField(message.bytes, take);
 }
 
 absl::StatusOr<at::Tensor> ReadChunk(const WireField& chunk) {
   std::optional<at::Tensor> tokens;
-  RETURN_IF_ERROR(EachField(chunk, "chunk", [&](const WireField& field) {
+  RETURN_IF_ERROR(EachInner(chunk, "chunk", [&](const WireField& field) {
     if (field.number == 2)
       return absl::UnimplementedError("a picture: this service takes tokens of text only");
     if (field.number == 3)
       return absl::UnimplementedError("audio (dmel): this service takes tokens of text only");
     if (field.number != 1) return absl::OkStatus();
     if (!tokens.has_value()) tokens = *NumbersOf("", WireDtype::kInt32);
-    return EachField(field, "encoded_text", [&](const WireField& inner) {
+    return EachInner(field, "encoded_text", [&](const WireField& inner) {
       if (inner.number != 1) return absl::OkStatus();
       RETURN_IF_ERROR(Expect(inner, Kind::kBytes, "tokens"));
       ASSIGN_OR_RETURN(tokens, NumbersOf(inner.bytes, WireDtype::kInt32), "tokens");
@@ -84,7 +72,7 @@ struct SparseBytes {
 };
 
 absl::Status ReadSparse(const WireField& message, SparseBytes& sparse) {
-  return EachField(message, "sparse_csr", [&](const WireField& field) {
+  return EachInner(message, "sparse_csr", [&](const WireField& field) {
     absl::string_view* const parts[] = {&sparse.values, &sparse.rows, &sparse.columns};
     if (field.number < 1 || field.number > 3) return absl::OkStatus();
     RETURN_IF_ERROR(Expect(field, Kind::kBytes, "sparse_csr"));
@@ -98,7 +86,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const WireField& message, Used& used) {
   std::optional<SparseBytes> sparse;
   int64_t dtype_number = 0;
   std::vector<int64_t> shape;
-  RETURN_IF_ERROR(EachField(message, "tensor", [&](const WireField& field) {
+  RETURN_IF_ERROR(EachInner(message, "tensor", [&](const WireField& field) {
     switch (field.number) {
       case 1:
         RETURN_IF_ERROR(Expect(field, Kind::kBytes, "dense"));
@@ -135,7 +123,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const WireField& message, Used& used) {
 absl::Status ReadInput(const WireField& entry, Used& used, LossDatum& datum) {
   std::string name;
   WireField value{.kind = Kind::kBytes};
-  RETURN_IF_ERROR(EachField(entry, "loss_fn_inputs", [&](const WireField& field) {
+  RETURN_IF_ERROR(EachInner(entry, "loss_fn_inputs", [&](const WireField& field) {
     if (field.number == 1) {
       ASSIGN_OR_RETURN(name, Text(field, "loss_fn_inputs"));
     } else if (field.number == 2) {
@@ -152,7 +140,7 @@ absl::Status ReadInput(const WireField& entry, Used& used, LossDatum& datum) {
 absl::StatusOr<LossDatum> ReadDatum(const WireField& message, Used& used) {
   LossDatum datum;
   std::vector<at::Tensor> chunks;
-  RETURN_IF_ERROR(EachField(message, "datum", [&](const WireField& field) {
+  RETURN_IF_ERROR(EachInner(message, "datum", [&](const WireField& field) {
     if (field.number == 2) return ReadInput(field, used, datum);
     if (field.number != 1) return absl::OkStatus();  // provenance spans too
     if (++used.chunks > kMostChunks) {
@@ -176,13 +164,13 @@ absl::Status ReadConfig(const WireField& entry, bool is_typed, LossRequest& requ
     value = field.AsDouble();
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(EachField(entry, "loss_fn_config", [&](const WireField& field) {
+  RETURN_IF_ERROR(EachInner(entry, "loss_fn_config", [&](const WireField& field) {
     if (field.number == 1) {
       ASSIGN_OR_RETURN(name, Text(field, "loss_fn_config"));
     } else if (field.number == 2 && !is_typed) {
       return take_number(field);
     } else if (field.number == 2) {
-      return EachField(field, "loss_fn_config", [&](const WireField& inner) {
+      return EachInner(field, "loss_fn_config", [&](const WireField& inner) {
         if (inner.number == 1) return take_number(inner);
         if (inner.number != 2) return absl::OkStatus();
         ASSIGN_OR_RETURN(value, Text(inner, "loss_fn_config", kLongestConfigText));

@@ -6,12 +6,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status/status_macros.h"
-#include "lua/serve/random_hex.h"
+#include "comm/store/secret.h"
 
 namespace moonring::serve {
 namespace {
 
-std::string NewSessionId() { return absl::StrCat("session-", RandomHex(8)); }
+std::string NewSessionId() { return absl::StrCat("session-", comm::RandomHex(8)); }
 
 nlohmann::json SessionRecord(const std::string& id, const std::string& key) {
   return {{"is", "session"}, {"session", id}, {"key", key}};

@@ -32,21 +32,19 @@ absl::StatusOr<Request> OrderedKey(absl::string_view route, std::string model, i
 
 // Reads model_id, seq_id and forward_only, and skips the data.
 absl::StatusOr<Request> WireLossKey(absl::string_view route, absl::string_view body) {
-  WireReader reader(body);
-  WireField field;
   std::string model;
   int64_t seq = 0;
   bool forward_only = false;
-  for (;;) {
-    ASSIGN_OR_RETURN(const bool has_field, reader.Next(field), "the body");
-    if (!has_field) break;
+  RETURN_IF_ERROR(EachField(body, [&](const WireField& field) {
     if (field.number == 1 && field.kind == WireField::Kind::kBytes)
       model = std::string(field.bytes.substr(0, kLongestName));
     if (field.number == 2 && field.kind == WireField::Kind::kVarint)
       seq = static_cast<int64_t>(field.value);
     if (field.number == 6 && field.kind == WireField::Kind::kVarint)
       forward_only = field.value != 0;
-  }
+    return absl::OkStatus();
+  }),
+                  "the body");
   ASSIGN_OR_RETURN(Request request, OrderedKey(route, std::move(model), seq));
   request.effect = forward_only ? Effect::kNone : Effect::kWeights;
   return request;

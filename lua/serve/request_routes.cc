@@ -84,10 +84,7 @@ Impl::Answer Impl::OfModel(const Asked& asked, const Match& match) {
 Impl::Answer Impl::Sample(const Asked& asked, const Match& match) {
   ASSIGN_OR_RETURN(const Json fields, ParseBody(asked.body));
   ASSIGN_OR_RETURN(const std::string sampler, TextField(fields, "sampling_session_id"));
-  // Copies of a client in other processes number from a random multiple of 10^9, beyond 2^53.
-  const Json* seq = Find(fields, "seq_id");
-  if (seq == nullptr || !seq->is_number_integer() || *seq < 0)
-    return Unexpected(seq ? *seq : Json(), "an integer of at least 0", "seq_id");
+  ASSIGN_OR_RETURN(const int64_t seq, IntegerField(fields, "seq_id", 0));
   ASSIGN_OR_RETURN(const int64_t samples, IntegerField(fields, "num_samples", 1, 1));
   if (samples > kMostSamples) {
     return absl::InvalidArgumentError(
@@ -103,7 +100,7 @@ Impl::Answer Impl::Sample(const Asked& asked, const Match& match) {
                   .body = asked.body,
                   .type = TypeOf(asked),
                   .session = found->session,
-                  .id = absl::StrCat(sampler, "/", Written(*seq)),
+                  .id = absl::StrCat(sampler, "/", seq),
                   .effect = Effect::kSample,
                   .seed = NewSeed()};
   Json ids = Json::array();

@@ -18,18 +18,6 @@ namespace {
 constexpr size_t kMostSizes = 16;
 constexpr float kLowest = -99999.0f;  // in cells without a token
 
-// Calls `take` with each field of a message of ours.
-template <typename Take>
-absl::Status EachResultField(absl::string_view message, const Take& take) {
-  WireReader reader(message);
-  WireField field;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, reader.Next(field));
-    if (!more) return absl::OkStatus();
-    RETURN_IF_ERROR(take(field));
-  }
-}
-
 template <typename T>
 std::vector<T> Unpacked(absl::string_view bytes) {
   std::vector<T> numbers(bytes.size() / sizeof(T));
@@ -54,7 +42,7 @@ struct WireTensor {
 
 // Tensor and BatchedTensor have the same numbers for dtype and shape; `offsets` is the latter's.
 absl::Status ReadWireTensor(absl::string_view message, WireTensor& tensor) {
-  return EachResultField(message, [&](const WireField& field) {
+  return EachField(message, [&](const WireField& field) {
     if (field.number == 1) tensor.data = field.bytes;
     if (field.number == 2) tensor.offsets = field.bytes;
     if (field.number == 3) tensor.dtype = static_cast<int64_t>(field.value);
@@ -81,7 +69,7 @@ absl::StatusOr<Json> TensorJson(absl::string_view data, int64_t dtype_number,
 absl::Status AddField(absl::string_view entry, size_t first, Json& datums) {
   std::string name;
   WireTensor tensor;
-  RETURN_IF_ERROR(EachResultField(entry, [&](const WireField& field) {
+  RETURN_IF_ERROR(EachField(entry, [&](const WireField& field) {
     if (field.number == 1) name = std::string(field.bytes);
     return field.number == 2 ? ReadWireTensor(field.bytes, tensor) : absl::OkStatus();
   }));
@@ -109,7 +97,7 @@ absl::StatusOr<Json> TopJson(absl::string_view message) {
   std::vector<int32_t> ids;
   std::vector<float> scores;
   uint64_t k = 0;
-  RETURN_IF_ERROR(EachResultField(message, [&](const WireField& field) {
+  RETURN_IF_ERROR(EachField(message, [&](const WireField& field) {
     if (field.number == 1) ids = Unpacked<int32_t>(field.bytes);
     if (field.number == 2) scores = Unpacked<float>(field.bytes);
     if (field.number == 3) k = field.value;
@@ -131,7 +119,7 @@ absl::StatusOr<Json> SequenceJson(absl::string_view message) {
                    {"logprobs", nullptr},
                    {"stop_reason", "stop"},
                    {"topk_logprobs", nullptr}};
-  RETURN_IF_ERROR(EachResultField(message, [&](const WireField& field) {
+  RETURN_IF_ERROR(EachField(message, [&](const WireField& field) {
     if (field.number == 1 && field.value == 1) sequence["stop_reason"] = "length";
     if (field.number == 2) sequence["tokens"] = Unpacked<int32_t>(field.bytes);
     if (field.number == 3) sequence["logprobs"] = FloatList(field.bytes);
@@ -153,16 +141,16 @@ absl::StatusOr<Json> OneTensorJson(absl::string_view message) {
 
 absl::StatusOr<Json> LossResultJson(absl::string_view message) {
   Json datums = Json::array(), metrics = Json::object();
-  RETURN_IF_ERROR(EachResultField(message, [&](const WireField& field) {
+  RETURN_IF_ERROR(EachField(message, [&](const WireField& field) {
     if (field.number == 2) {
       const size_t first = datums.size();
-      return EachResultField(field.bytes, [&](const WireField& inner) {
+      return EachField(field.bytes, [&](const WireField& inner) {
         return inner.number == 2 ? AddField(inner.bytes, first, datums) : absl::OkStatus();
       });
     }
     if (field.number != 3) return absl::OkStatus();
     std::string name;
-    return EachResultField(field.bytes, [&](const WireField& inner) {
+    return EachField(field.bytes, [&](const WireField& inner) {
       if (inner.number == 1) name = std::string(inner.bytes);
       if (inner.number == 2) metrics[name] = NumberOrNull(inner.AsDouble());
       return absl::OkStatus();
@@ -178,7 +166,7 @@ absl::StatusOr<Json> SampleResultJson(absl::string_view message) {
                  {"sequences", Json::array()},
                  {"prompt_logprobs", nullptr},
                  {"topk_prompt_logprobs", nullptr}};
-  RETURN_IF_ERROR(EachResultField(message, [&](const WireField& field) {
+  RETURN_IF_ERROR(EachField(message, [&](const WireField& field) {
     if (field.number == 1) {
       ASSIGN_OR_RETURN(Json sequence, SequenceJson(field.bytes));
       result["sequences"].push_back(std::move(sequence));

@@ -72,6 +72,16 @@ const std::vector<Route>& Table() {
   return table;
 }
 
+// The table's patterns, split at slashes, in its order.
+const std::vector<std::vector<absl::string_view>>& Patterns() {
+  static const auto patterns = [] {
+    std::vector<std::vector<absl::string_view>> split;
+    for (const Route& route : Table()) split.push_back(absl::StrSplit(route.path, '/'));
+    return split;
+  }();
+  return patterns;
+}
+
 // Whether a path fits a pattern. The parts for "*" must not be empty.
 bool Fits(const std::vector<absl::string_view>& path, const std::vector<absl::string_view>& pattern,
           std::vector<std::string>& parts) {
@@ -90,8 +100,9 @@ Match FindRoute(absl::string_view method, absl::string_view path) {
   Match match;
   const std::vector<absl::string_view> given = absl::StrSplit(path, '/');
   std::vector<std::string> parts;
-  for (const Route& route : Table()) {
-    if (!Fits(given, absl::StrSplit(route.path, '/'), parts)) continue;
+  for (size_t i = 0; i < Table().size(); ++i) {
+    const Route& route = Table()[i];
+    if (!Fits(given, Patterns()[i], parts)) continue;
     match.methods.emplace_back(route.method);
     if (method != route.method || match.route) continue;
     match.route = &route;

@@ -248,7 +248,6 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(Options options) {
 
 int Service::port() const { return impl_->server().port(); }
 std::vector<std::string> Service::TakeNotes() { return impl_->TakeNotes(); }
-void Service::Wake() { impl_->promises().Wake(); }
 
 std::optional<Service::Delivery> Service::Next(Promises::Clock::duration wait,
                                                const std::set<std::string>& routes) {

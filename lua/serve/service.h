@@ -76,7 +76,6 @@ class Service {
   std::vector<std::string> TakeNotes();
 
   std::optional<Delivery> Next(Promises::Clock::duration wait, const std::set<std::string>& routes);
-  void Wake();  // makes Next return
   void Done(const std::string& id, std::string body, std::string type);
   void Fail(const std::string& id, std::string message, std::string category);
 

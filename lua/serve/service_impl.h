@@ -18,11 +18,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "comm/store/secret.h"
 #include "lua/http/server.h"
 #include "lua/serve/body_json.h"
 #include "lua/serve/journal.h"
 #include "lua/serve/promises.h"
-#include "lua/serve/random_hex.h"
 #include "lua/serve/registry.h"
 #include "lua/serve/routes.h"
 #include "lua/serve/service.h"
@@ -104,7 +104,7 @@ class ServiceImpl {
   void Tidy();
 
   const Service::Options options_;
-  const std::string file_token_ = RandomHex(16);  // of the addresses of downloads
+  const std::string file_token_ = comm::RandomHex(16);  // of the addresses of downloads
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Promises> promises_;

@@ -121,6 +121,17 @@ absl::StatusOr<bool> WireReader::Next(WireField& field) {
   return false;
 }
 
+absl::Status EachField(absl::string_view message,
+                       absl::FunctionRef<absl::Status(const WireField&)> take) {
+  WireReader reader(message);
+  WireField field;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next(field));
+    if (!more) return absl::OkStatus();
+    RETURN_IF_ERROR(take(field));
+  }
+}
+
 absl::Status AppendIntegers(const WireField& field, size_t most, std::vector<int64_t>& values) {
   const auto room = [&] {
     return values.size() < most

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +48,10 @@ class WireReader {
   absl::string_view rest_;
   size_t size_;
 };
+
+// Calls `take` with each field of a message; its error ends the reading.
+absl::Status EachField(absl::string_view message,
+                       absl::FunctionRef<absl::Status(const WireField&)> take);
 
 // Appends the integers of a repeated field, which may be packed (one field of bytes) or one of
 // several varints, to `values`. INVALID_ARGUMENT for another kind, or if there are then more than
