@@ -24,8 +24,8 @@
 
 namespace moonring::data {
 
-// What a configuration adds to a request: the system text of conversations without one, and the
-// template's variable enable_thinking.
+// The parts of a request that come from the configuration: the system text of conversations without
+// one, and the template's variable enable_thinking.
 struct ChatDefaults {
   std::string system;
   std::optional<bool> enable_thinking;

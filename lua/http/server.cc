@@ -310,8 +310,8 @@ class HttpServer::Impl : public SessionOwner {
   bool shuts_ = false;
   // Connections that may be closed to make room for others, the oldest first, by rank.
   std::array<std::list<ServerSession*>, 3> ranks_;
-  std::mutex mutex_;                                 // of unread_
-  std::unordered_map<int64_t, UnreadBytes> unread_;  // of the answers in parts
+  std::mutex mutex_;                                 // guards unread_
+  std::unordered_map<int64_t, UnreadBytes> unread_;  // by the id of a streamed answer
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   tcp::acceptor acceptor_{context_};

@@ -1,8 +1,7 @@
 #ifndef MOONRING_LUA_HTTP_SERVER_OPTIONS_H_
 #define MOONRING_LUA_HTTP_SERVER_OPTIONS_H_
 
-// What HttpServer (server.h) hands over and is given. Each type is also named there without
-// `Server`.
+// The types of HttpServer's interface (server.h), where each is also named without `Server`.
 
 #include <chrono>
 #include <cstddef>

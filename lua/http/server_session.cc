@@ -21,7 +21,7 @@ namespace beast_http = boost::beast::http;
 
 constexpr size_t kReadBytes = size_t{16} << 10, kReadBytesOfBody = size_t{256} << 10;
 constexpr size_t kBodyProgress = size_t{64} << 10;  // bytes that renew the deadline of a body
-constexpr size_t kJoinedBytes = size_t{16} << 10;   // of a body that is written with its header
+constexpr size_t kJoinedBytes = size_t{16} << 10;   // largest body written with its header
 constexpr std::chrono::seconds kHalfClosed(2);      // for an answer after the client's last byte
 // After the last answer: for the client's next byte, and in all.
 constexpr std::chrono::seconds kFarewell(2), kLongestFarewell(30);
@@ -143,7 +143,7 @@ bool ServerSession::RefuseHeader() {
 void ServerSession::AwaitBody() {
   state_ = State::kBody;
   owner_.SetRank(*this, SessionOwner::Rank::kBusy);
-  parser_->body_limit(owner_.options().most_body_bytes);  // of a body in chunks
+  parser_->body_limit(owner_.options().most_body_bytes);  // limit of a chunked body
   awaits_permission_ = is_http_1_1_ && request_.headers.count("expect") != 0;
   SetDeadline(owner_.options().silence);
 }

@@ -26,7 +26,7 @@ class ServerSession;
 // Bytes of an answer in parts that are not written yet; the threads that send it read the number.
 using UnreadBytes = std::shared_ptr<std::atomic<size_t>>;
 
-// What sessions need of their server.
+// The part of the server that its sessions use.
 class SessionOwner {
  public:
   // The order in which connections are closed to make room for new ones; kBusy: never.
@@ -109,7 +109,7 @@ class ServerSession : public ServerConnection {
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   ServerRequest request_;
   int64_t id_ = 0;
-  size_t header_bytes_ = 0;  // of the request that is parsed
+  size_t header_bytes_ = 0;  // of the header that is parsed now
   uint64_t charged_ = 0;     // bytes of the body that are counted by the owner
   size_t body_mark_ = 0;     // bytes of the body at which the deadline was last renewed
   const bool is_surplus_;
@@ -120,7 +120,7 @@ class ServerSession : public ServerConnection {
   bool sends_body_ = true;          // false: an answer to HEAD
   bool awaits_permission_ = false;  // to send its body (100)
   bool closes_soon_ = false;
-  UnreadBytes unread_;  // of an answer in parts
+  UnreadBytes unread_;  // bytes of a streamed answer
   Clock::time_point leaves_until_;
 };
 

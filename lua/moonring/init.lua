@@ -15,7 +15,7 @@ local tensor = require "moonring.native.tensor"
 
 script_globals.guard(_G)
 
-return api_table.guard {
+return api_table.guard({
   version = system.version(),
   null = system.null,
 
@@ -71,7 +71,6 @@ return api_table.guard {
   -- Predictions of memory and time, and reports.
   plan = require "moonring.plan",
   report = require "moonring.report",
-
-  -- The service of `moonring serve`.
-  serve = require "moonring.serve",
-}
+}, {
+  serve = "moonring.serve", -- the service of `moonring serve`
+})

@@ -29,18 +29,26 @@ local MODULES = {
 }
 
 --- Protects a table: reading a name that it does not have becomes an error. Scripts cannot remove
---- this check, since getmetatable returns false for the table.
+--- this check, since getmetatable returns false for the table. Modules in `later` are loaded when
+--- their names are first read: loading their files takes milliseconds, and few scripts need them.
 ---@generic T: table
 ---@param names T
+---@param later? table<string, string> modules by name
 ---@return T names
-function api_table.guard(names)
+function api_table.guard(names, later)
+  later = later or {}
   local function missing(_, name)
+    if later[name] then
+      names[name] = require(later[name])
+      return names[name]
+    end
     if MODULES[name] then
       errors.raise("NOT_FOUND", "moonring.", name, " is a module: require ",
         ('"moonring.%s"'):format(MODULES[name]))
     end
     local known = {}
     for each in pairs(names) do known[#known + 1] = each end
+    for each in pairs(later) do known[#known + 1] = each end
     errors.raise("NOT_FOUND", "moonring.", tostring(name), ": the API has no such name",
       system.did_you_mean(tostring(name), known))
   end

@@ -133,6 +133,19 @@ function vocabulary.open(c, checkpoint, settle)
   return tokenizer
 end
 
+--- The result of `open`, or nil and the error if the model has no files of a tokenizer and the
+--- configuration needs none.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Tokenizer?
+---@return any why
+function vocabulary.find(c, checkpoint)
+  local ok, found = pcall(vocabulary.open, c, checkpoint)
+  if ok then return found end
+  if c.template or vocabulary.asked(c) or not errors.is(found, "NOT_FOUND") then error(found, 0) end
+  return nil, found
+end
+
 --- Adds embedding rows for tokens in the data that have none, and sets c.resize_vocab to true.
 --- Refuses such data if the user set resize_vocab: false. Adds notes about this, and about tokens
 --- of the template that have no row, to c.notes. Call it before models are loaded. `train` is false

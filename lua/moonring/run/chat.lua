@@ -1,6 +1,7 @@
 --- Chat with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
 local data = require "moonring.data"
+local generation_stops = require "moonring.data.generation_stops"
 local interrupted = require "moonring.model.interrupted"
 local models = require "moonring.model"
 local system = require "moonring.native.system"
@@ -64,15 +65,6 @@ function chat.command(words, usage)
   local c = (path or words[1]) and chat.configuration(path, words)
   if not c then config.fail("usage: ", usage) end
   return c
-end
-
--- The token ids with which an answer ends: eos_token_id of generation_config.json, one id or
--- several.
-local function generation_stops(checkpoint)
-  local text = checkpoint:companion "generation_config.json"
-  local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
-  local ids = done and type(said) == "table" and said.eos_token_id
-  return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
 end
 
 -- The chat template that is stored with the model, as an object with those methods of

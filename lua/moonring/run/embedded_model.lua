@@ -44,14 +44,6 @@ local function check_keys(words)
   end
 end
 
--- The tokenizer, or nil and an error if the model has no files of one: log-probs need none.
-local function open_tokenizer(c, checkpoint)
-  local ok, found = pcall(vocabulary.open, c, checkpoint)
-  if ok then return found end
-  if c.template or vocabulary.asked(c) or not errors.is(found, "NOT_FOUND") then error(found, 0) end
-  return nil, found
-end
-
 local function tokenizer()
   return opened.tokenizer or error(opened.no_tokenizer, 0)
 end
@@ -64,7 +56,7 @@ function embedded_model.open(given)
   local c = chat.configuration(given.path, given.words)
   check_keys(given.words)
   local checkpoint, notes = policy.open(c)
-  local tokens, no_tokenizer = open_tokenizer(c, checkpoint)
+  local tokens, no_tokenizer = vocabulary.find(c, checkpoint)
   local mesh = comm.mesh { alone = true, device = compute.device(c) }
   opened = { config = c, checkpoint = checkpoint, mesh = mesh, templates = {},
     tokenizer = tokens, no_tokenizer = no_tokenizer, model = policy.load(c, checkpoint),

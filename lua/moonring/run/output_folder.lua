@@ -2,6 +2,7 @@
 -- checks of a run have passed, so a run that is refused changes nothing there.
 local checkpoint_folders = require "moonring.base.checkpoint_folders"
 local errors = require "moonring.base.errors"
+local on_first_rank = require "moonring.base.first_rank"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 local training_args = require "moonring.config.training_args"
@@ -44,15 +45,12 @@ function output_folder.has_logs_alone(dir)
   return true
 end
 
--- Runs a check on rank 0. If it fails, its error is raised on all ranks.
+-- Runs a check on rank 0. If it fails, all ranks raise its error as one of the key.
 local function by_first(mesh, check)
-  local words = ""
-  if mesh:rank() == 0 then
+  on_first_rank(mesh, function()
     local ok, why = pcall(check)
-    words = ok and "" or errors.words(why)
-  end
-  local refused = mesh:gather(words)[1]
-  if refused ~= "" then errors.fail("output_dir: ", refused) end
+    if not ok then errors.fail("output_dir: ", errors.words(why)) end
+  end)
 end
 
 -- Describes a folder as text: the run that owns it, and its checkpoints. Two texts show whether the

@@ -1,5 +1,5 @@
 --- The door of a service: its lock, key and address, on rank 0.
-local errors = require "moonring.base.errors"
+local on_first_rank = require "moonring.base.first_rank"
 local native = require "moonring.native.serve"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
@@ -7,22 +7,11 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.serve.access
 local access = {}
 
--- Calls f on rank 0. Its error is raised on all ranks.
-local function on_first(mesh, f)
-  local text = ""
-  if mesh:rank() == 0 then
-    local ok, why = pcall(f)
-    text = ok and "" or errors.encode(why)
-  end
-  local refused = mesh:gather(text)[1]
-  if refused ~= "" then error(errors.decode(refused), 0) end
-end
-
 --- Refuses an output_dir that another process has locked; changes nothing there. Collective over
 --- all ranks.
 ---@param service moonring.Service
 function access.check(service)
-  on_first(service.mesh, function() trainer.check_folder_lock(service.folder) end)
+  on_first_rank(service.mesh, function() trainer.check_folder_lock(service.folder) end)
 end
 
 -- Locks output_dir. Returns nil on a file system without locks.
@@ -51,7 +40,7 @@ end
 ---@param states table<string, integer> for each model with a state on disk the last seq_id in it
 function access.open(service, states)
   local c = service.config
-  on_first(service.mesh, function()
+  on_first_rank(service.mesh, function()
     service.lock = lock(service)
     local folder = service.folder .. "/serve"
     system.make_folder(folder)

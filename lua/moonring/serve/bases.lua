@@ -49,17 +49,10 @@ function Base:whole()
   return policy.whole(self.config, self.checkpoint)
 end
 
-local function open_tokenizer(c, checkpoint)
-  local ok, found = pcall(vocabulary.open, c, checkpoint)
-  if ok then return found end
-  if c.template or vocabulary.asked(c) or not errors.is(found, "NOT_FOUND") then error(found, 0) end
-  return nil, found
-end
-
 local function open(entry)
   local c = entry.config
   local checkpoint, notes = policy.open(c)
-  local tokenizer, no_tokenizer = open_tokenizer(c, checkpoint)
+  local tokenizer, no_tokenizer = vocabulary.find(c, checkpoint)
   return setmetatable({ name = entry.name, config = c, checkpoint = checkpoint, notes = notes,
     tokenizer = tokenizer, no_tokenizer = no_tokenizer,
     model = policy.frozen(c, checkpoint) }, Base)

@@ -1,16 +1,8 @@
 --- The tokens with which a model's answers end.
-local system = require "moonring.native.system"
+local generation_stops = require "moonring.data.generation_stops"
 
 ---@class moonring.serve.end_tokens
 local end_tokens = {}
-
--- eos_token_id of generation_config.json: one id or several.
-local function generation_stops(checkpoint)
-  local text = checkpoint:companion "generation_config.json"
-  local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
-  local ids = done and type(said) == "table" and said.eos_token_id
-  return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
-end
 
 --- The end tokens of a base model: those of its config.json and generation_config.json, and its
 --- tokenizer's eos.

@@ -8,6 +8,7 @@
 local checks = require "moonring.serve.generation_checks"
 local decoding = require "moonring.serve.decoding"
 local errors = require "moonring.base.errors"
+local refusals = require "moonring.serve.refusals"
 local results = require "moonring.serve.generation_results"
 local scoring = require "moonring.serve.scoring"
 local system = require "moonring.native.system"
@@ -145,9 +146,6 @@ local function receiver(self, round, owners, more)
   return receive
 end
 
--- Errors after which the ranks may have stopped at different places.
-local BROKEN = { ABORTED = true, UNAVAILABLE = true, DEADLINE_EXCEEDED = true, CANCELLED = true }
-
 local function play(self, round, owners, more)
   local service, weights = self.service, self.weights[round.weights]
   local receive = owners and receiver(self, round, owners, more)
@@ -155,7 +153,7 @@ local function play(self, round, owners, more)
     scoring.run(service, weights, round.items, receive)
     decoding.run(service, weights, round.items, receive)
   end)
-  if not ok and service.mesh:size() > 1 and BROKEN[errors.code(why)] then error(why, 0) end
+  if not ok and refusals.parts_ranks(service, why) then error(why, 0) end
   if owners then results.fail_rest(owners, why) end
 end
 

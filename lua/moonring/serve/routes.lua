@@ -3,7 +3,6 @@ local openai = require "moonring.serve.openai"
 local routes_sampling = require "moonring.serve.routes_sampling"
 local routes_training = require "moonring.serve.routes_training"
 local sampled_jobs = require "moonring.serve.sampled_jobs"
-local system = require "moonring.native.system"
 
 ---@class moonring.serve.routes
 ---@field SAMPLED string[] the names of routes whose jobs are sampled together
@@ -36,19 +35,6 @@ function routes.all()
     for name, handler in pairs(list) do all[name] = handler end
   end
   return all
-end
-
---- Replies to a held request with an error, in the form of its API.
----@param door moonring.ServeDoor
----@param job moonring.serve.Job
----@param code? string of the error
----@param message string
-function routes.refuse_held(door, job, code, message)
-  if sampled[job.route] or openai.routes[job.route] then
-    return openai.refuse(door, job, code, message)
-  end
-  local status = code == "NOT_FOUND" and 404 or code == "INVALID_ARGUMENT" and 422 or 503
-  door:reply(job.id, status, "application/json", system.json_encode { detail = message })
 end
 
 return routes

@@ -1,5 +1,6 @@
 --- The route asample: answers to a prompt, and log-probs of its tokens.
 local native = require "moonring.native.serve"
+local refusals = require "moonring.serve.refusals"
 local sample_request = require "moonring.serve.sample_request"
 local sampled_jobs = require "moonring.serve.sampled_jobs"
 local tensor = require "moonring.native.tensor"
@@ -50,7 +51,7 @@ local function add(service, queue, job, request, weights)
     local body = tensor.scope(response, read, answers, scores)
     service.door:done(job.id, body, "application/x-protobuf")
   end
-  function read.fail(why) sampled_jobs.refuse(service, job, why) end
+  function read.fail(why) refusals.refuse(service, job, why) end
   queue:add(read)
 end
 

@@ -2,6 +2,8 @@
 -- runs. A job that is refused or fails does not concern the others.
 local errors = require "moonring.base.errors"
 local generation = require "moonring.serve.generation"
+local job_lists = require "moonring.serve.job_lists"
+local refusals = require "moonring.serve.refusals"
 local system = require "moonring.native.system"
 
 ---@class moonring.serve.sampled_jobs
@@ -17,15 +19,6 @@ local sampled_jobs = {}
 --- `add` checks a request and adds it to the queue. Every rank calls it for the first jobs; for
 --- jobs that join others only rank 0 does, so it must call no collective.
 ---@field add moonring.serve.AddSampled
-
--- Required when it is first used, because it requires the routes.
-local function deliveries() return require "moonring.serve.deliveries" end
-
---- Answers a job with an error.
----@param service moonring.Service
----@param job moonring.serve.Job
----@param why any
-function sampled_jobs.refuse(service, job, why) deliveries().refuse(service, job, why) end
 
 local function request_of(job)
   local request = system.json_decode(job.body, job.route)
@@ -54,7 +47,7 @@ local function run_together(service, jobs, handlers, takes_more)
   local queue, known, left = generation.new(service), {}, {}
   for _, job in ipairs(jobs) do
     local ok, why = pcall(add, service, queue, job, handlers, known, false)
-    if not ok then sampled_jobs.refuse(service, job, why) end
+    if not ok then refusals.refuse(service, job, why) end
   end
   local routes = {}
   for route in pairs(handlers) do routes[#routes + 1] = route end
@@ -63,7 +56,7 @@ local function run_together(service, jobs, handlers, takes_more)
     for job in function() return door:next(0, routes) end do
       local ok, added = pcall(add, service, queue, job, handlers, known, true)
       if not ok then
-        sampled_jobs.refuse(service, job, added)
+        refusals.refuse(service, job, added)
       elseif not added then
         left[#left + 1] = job
       end
@@ -79,7 +72,7 @@ end
 ---@param handlers table<string, moonring.serve.SampledRoute> by route
 function sampled_jobs.run(service, jobs, handlers)
   local left = run_together(service, jobs, handlers, true)
-  if service.mesh:size() > 1 then left = deliveries().share(service, left) end
+  left = job_lists.share(service, left) --[[@as moonring.serve.Job[] ]]
   if left[1] then run_together(service, left, handlers, false) end
 end
 

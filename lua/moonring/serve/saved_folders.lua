@@ -3,6 +3,7 @@
 -- opens; both have state.json, and optimizer.safetensors where the optimizer's state is saved.
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
+local on_first_rank = require "moonring.base.first_rank"
 local policy = require "moonring.model.policy"
 local safetensors = require "moonring.native.safetensors"
 local system = require "moonring.native.system"
@@ -27,19 +28,6 @@ local FORMAT = 1           -- of state.json
 ---@field bytes? integer of all files
 ---@field user_metadata? table of the request that saved it
 ---@field sampler? string a snapshot's sampling_session_id
-
---- Calls f on rank 0. Its error is raised on all ranks. Collective over all ranks.
----@param mesh moonring.Mesh
----@param f function
-function saved_folders.on_first(mesh, f)
-  local text = ""
-  if mesh:rank() == 0 then
-    local ok, why = pcall(f)
-    text = ok and "" or errors.encode(why)
-  end
-  local refused = mesh:gather(text)[1]
-  if refused ~= "" then error(errors.decode(refused), 0) end
-end
 
 --- The present time as the API writes it: "2026-01-01T00:00:00Z".
 ---@return string
@@ -67,7 +55,7 @@ end
 ---@param state moonring.serve.SavedState
 ---@param moments? table<string, moonring.Tensor> the optimizer's state, if it is saved
 function saved_folders.write(mesh, folder, weights, state, moments)
-  saved_folders.on_first(mesh, function() write(folder, weights, moments, state) end)
+  on_first_rank(mesh, function() write(folder, weights, moments, state) end)
 end
 
 --- What state.json says; nil if there is no such folder. Errors: DATA_LOSS if it is not readable.
@@ -115,7 +103,7 @@ end
 ---@param folder string
 function saved_folders.remove(mesh, folder)
   mesh:barrier() -- no rank reads it any more
-  saved_folders.on_first(mesh, function() trainer.remove_checkpoint(folder) end)
+  on_first_rank(mesh, function() trainer.remove_checkpoint(folder) end)
 end
 
 --- The base model that saved weights need. Errors: NOT_FOUND, if the service has no such model.

@@ -4,6 +4,7 @@ local attention = require "moonring.native.attention"
 local bases = require "moonring.serve.bases"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
+local error_form = require "moonring.serve.openai.error_form"
 local errors = require "moonring.base.errors"
 local openai = require "moonring.serve.openai"
 local sampled_jobs = require "moonring.serve.sampled_jobs"
@@ -69,14 +70,6 @@ function Service:job(route, body, seed)
     body = type(body) == "table" and system.json_encode(body) or body }
 end
 
--- deliveries.refuse, for jobs of these routes alone.
-package.loaded["moonring.serve.deliveries"] = {
-  refuse = function(service, job, why)
-    if service.door then openai.refuse(service.door, job, errors.code(why), errors.words(why)) end
-  end,
-  share = function() return {} end,
-}
-
 --- Runs jobs together. Returns their replies: with `json`, the decoded body or the decoded parts of
 --- a stream.
 function Service:run(jobs)
@@ -109,7 +102,7 @@ function Service:call(route, body)
   local job = self:job(route, body)
   local ok, result = pcall(openai.routes[route], self, job, system.json_decode(job.body))
   if ok then return result end
-  openai.refuse(self.door, job, errors.code(result), errors.words(result))
+  error_form.reply(self.door, job, errors.code(result), errors.words(result))
   return system.json_decode(self.door.replies[job.id].body)
 end
 

@@ -30,4 +30,14 @@ function error_form.of(route, code, message)
   } }
 end
 
+--- Replies to a job with an error.
+---@param door moonring.ServeDoor
+---@param job moonring.serve.Job
+---@param code? string of the error
+---@param message string
+function error_form.reply(door, job, code, message)
+  local status, body = error_form.of(job.route, code, message)
+  door:reply(job.id, status, "application/json", system.json_encode(body))
+end
+
 return error_form

@@ -1,8 +1,6 @@
 --- The routes of OpenAI's API: completions, chat_completions, and those of the tokenizer.
 local chat_completions = require "moonring.serve.openai.chat_completions"
 local completions = require "moonring.serve.openai.completions"
-local error_form = require "moonring.serve.openai.error_form"
-local system = require "moonring.native.system"
 local tokens = require "moonring.serve.openai.tokens"
 
 ---@class moonring.serve.openai
@@ -19,15 +17,5 @@ openai.handlers = { completions = completions, chat_completions = chat_completio
 ---@type table<string, fun(service: moonring.Service, job: table, request: table): table>
 openai.routes = { tokenize = tokens.tokenize, detokenize = tokens.detokenize,
   tokenizer_info = tokens.tokenizer_info }
-
---- Replies to a job with an error.
----@param door moonring.ServeDoor
----@param job moonring.serve.Job
----@param code? string of the error
----@param message string
-function openai.refuse(door, job, code, message)
-  local status, body = error_form.of(job.route, code, message)
-  door:reply(job.id, status, "application/json", system.json_encode(body))
-end
 
 return openai
