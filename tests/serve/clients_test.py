@@ -6,7 +6,6 @@ The environments are those of $MOONRING_CLIENTS (setup_clients.sh FOLDER makes t
 they are made for this test, from the package index (2 GB).
 """
 
-import functools
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "clients"))
 
+from environment import environment
 from server import Server
 
 HOST = os.path.abspath(os.environ.get("MOONRING_TEST_HOST", "moonring"))
@@ -27,21 +27,8 @@ KEY = "tml-clients-test"
 TOKENS = "672"  # the tiny model's vocabulary
 
 
-@functools.cache
 def environments() -> pathlib.Path:
-    given = os.environ.get("MOONRING_CLIENTS") or os.path.join(
-        os.environ.get("TEST_TMPDIR", "/tmp"), "moonring-clients"
-    )
-    done = subprocess.run(
-        [HERE / "setup_clients.sh", given], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    if done.returncode:
-        raise RuntimeError(
-            "no environment with the SDKs: tests/serve/setup_clients.sh needs the package index; "
-            "make one once and name it by --test_env=MOONRING_CLIENTS=FOLDER: "
-            + done.stderr.decode(errors="replace")[-2000:]
-        )
-    return pathlib.Path(given)
+    return environment("MOONRING_CLIENTS", "setup_clients.sh", "the SDKs")
 
 
 def serving(folder: pathlib.Path, model: str = "tiny", *words: str) -> list[str]:

@@ -7,7 +7,6 @@ environment is that of $MOONRING_EVALUATION (setup_evaluation.sh FOLDER makes it
 made for this test, from the package index (2 GB).
 """
 
-import functools
 import json
 import os
 import pathlib
@@ -21,6 +20,7 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "clients"))
 
+from environment import environment
 from server import Server
 
 HOST = os.path.abspath(os.environ.get("MOONRING_TEST_HOST", "moonring"))
@@ -30,21 +30,8 @@ KEY = "tml-evaluation"
 TEMPLATE = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
 
 
-@functools.cache
-def environment() -> pathlib.Path:
-    given = os.environ.get("MOONRING_EVALUATION") or os.path.join(
-        os.environ.get("TEST_TMPDIR", "/tmp"), "moonring-evaluation"
-    )
-    done = subprocess.run(
-        [HERE / "setup_evaluation.sh", given], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    if done.returncode:
-        raise RuntimeError(
-            "no environment with lm-eval: tests/serve/setup_evaluation.sh needs the package index; "
-            "make one once and name it by --test_env=MOONRING_EVALUATION=FOLDER: "
-            + done.stderr.decode(errors="replace")[-2000:]
-        )
-    return pathlib.Path(given)
+def packages() -> pathlib.Path:
+    return environment("MOONRING_EVALUATION", "setup_evaluation.sh", "lm-eval")
 
 
 class Evaluation(unittest.TestCase):
@@ -52,7 +39,7 @@ class Evaluation(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        environment()
+        packages()
         cls.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))).resolve()
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.model = MODEL
@@ -88,7 +75,7 @@ class Evaluation(unittest.TestCase):
         arguments = ",".join(f"{name}={value}" for name, value in options.items())
         begun = time.monotonic()
         self.run_program(
-            [environment() / "bin/lm_eval", "--model", kind, "--model_args", arguments]
+            [packages() / "bin/lm_eval", "--model", kind, "--model_args", arguments]
             + ["--include_path", ".", "--log_samples", "--output_path", self.folder / out, *words]
         )
         print(f"{kind} {out}: {time.monotonic() - begun:.0f} s")
@@ -131,7 +118,7 @@ class LmEval(Evaluation):
 
 class OpenaiSdk(Evaluation):
     def test_sdk(self):
-        self.run_program([environment() / "bin/python", HERE / "clients/openai_sdk.py"]
+        self.run_program([packages() / "bin/python", HERE / "clients/openai_sdk.py"]
                          + ["--url", self.server.url, "--key", KEY, "--model", self.model.name])
 
 
