@@ -57,6 +57,17 @@ TEST_F(KeyOrderTest, EachKindOfKeyHasItsPlace) {
             "");
 }
 
+// LuaJIT specializes a loop whose iterator is its own `next`. The same loop with another iterator
+// later left out keys: //tests/lua:operators_test failed in one run of three.
+TEST_F(KeyOrderTest, PairsNeverReturnsTheNextOfLuaJit) {
+  EXPECT_EQ(Failure(R"(
+    for _, t in ipairs { {}, { 1 }, { 1, 2, 3 }, { a = 1 }, { a = 1, b = 2 } } do
+      assert(debug.getinfo((pairs(t)), "S").what == "Lua")
+    end
+  )"),
+            "");
+}
+
 // The reference is table.sort, over keys that are known without a traversal.
 TEST_F(KeyOrderTest, RandomTablesAreSorted) {
   EXPECT_EQ(Failure(R"(

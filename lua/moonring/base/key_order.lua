@@ -53,9 +53,13 @@ local function step(walk)
   end
 end
 
+-- `pairs` never returns LuaJIT's own `next`: LuaJIT specializes a loop that receives it, and if a
+-- later run of that loop receives `step`, the compiled code may leave out keys.
+local function plain_step(of, key) return next(of, key) end
+
 local function ordered_pairs(of)
   check("pairs", of)
-  if is_in_order(of) then return next, of, nil end
+  if is_in_order(of) then return plain_step, of, nil end
   return step, { of = of, keys = sorted_keys(of), at = 0 }, nil
 end
 
