@@ -33,7 +33,7 @@ class ServeDoor {
  public:
   ServeDoor(std::unique_ptr<serve::Service> service, bool takes_signals)
       : service_(std::move(service)), takes_signals_(takes_signals) {
-    if (takes_signals_) CatchPreemption(/*says=*/false);
+    if (takes_signals_) CatchPreemption(PreemptionAnswer::kAfterJob);
   }
   ~ServeDoor() {
     if (takes_signals_) ReleasePreemption();
@@ -202,6 +202,7 @@ void RegisterServeDoor(lua_State* L) {
           {"saved", Bind<[](ServeDoor& door, std::string model, int64_t seq) {
              return door->Saved(model, seq);
            }>},
+          {"interrupt", Bind<[](ServeDoor& door) { door->Interrupt(); }>},
           {"notes", Bind<[](ServeDoor& door) { return door->TakeNotes(); }>},
           {"ended", Bind<[](ServeDoor& door) { return door.ended(); }>},
           {"__tostring",

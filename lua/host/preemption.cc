@@ -22,11 +22,23 @@ std::atomic<const char*> answer = nullptr;  // null: none
 SignalCount ending_counts[SIGTERM + 1];     // indexed by signal number; SIGTERM is the largest of
                                             // kEndingSignals
 
-constexpr char kAtBorder[] = "the run is saved and ends at the border of the next step";
-constexpr char kAtEnd[] = "the run is at its end: it is saved and ends by itself";
+constexpr const char* WordsOf(PreemptionAnswer says) {
+  switch (says) {
+    case PreemptionAnswer::kNone:
+      return nullptr;
+    case PreemptionAnswer::kAtBorder:
+      return "the run is saved and ends at the border of the next step";
+    case PreemptionAnswer::kAtEnd:
+      return "the run is at its end: it is saved and ends by itself";
+    case PreemptionAnswer::kAfterJob:
+      return "the service ends after the request that it runs now; the next start continues with "
+             "the others";
+  }
+  return nullptr;
+}
 
 void AnswerSignal(int signal, const char* words) {
-  char text[160];
+  char text[200];
   char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // on a line below the progress
                                                                      // bar
   for (const char* part : {NameOfSignal(signal), ": ", words, "; once more ends it now\n"})
@@ -58,9 +70,9 @@ void CatchSaveWish() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
-void CatchPreemption(bool says, bool at_end) {
+void CatchPreemption(PreemptionAnswer says) {
   CatchSaveWish();
-  answer = !says ? nullptr : at_end ? kAtEnd : kAtBorder;
+  answer = WordsOf(says);
   struct sigaction action = {}, now = {};
   action.sa_sigaction = &NoteEnd;
   action.sa_flags = SA_RESTART | SA_SIGINFO;

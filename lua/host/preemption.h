@@ -18,10 +18,17 @@ namespace moonring::lua {
 // After this call, SIGUSR1 is recorded; by default it would end the process.
 void CatchSaveWish();
 
-// After this call, all of these signals are recorded. `says`: a message on stderr confirms the
-// first signal that ends the run, because the step may take minutes. `at_end`: no further step
-// follows, so the message differs; a later call may set this.
-void CatchPreemption(bool says, bool at_end = false);
+// The message on stderr that confirms the first signal that ends a run, because what runs may take
+// minutes.
+enum class PreemptionAnswer {
+  kNone,
+  kAtBorder,  // the run ends after its step
+  kAtEnd,     // no further step follows
+  kAfterJob,  // a service ends after the request that it runs
+};
+
+// After this call, all of these signals are recorded. A later call may set another answer.
+void CatchPreemption(PreemptionAnswer says);
 
 // After this call, SIGTERM, SIGINT and SIGHUP end the process at once, as by default.
 void ReleasePreemption();

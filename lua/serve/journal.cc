@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,6 +24,7 @@ using nlohmann::json;
 constexpr absl::string_view kJournalBeginning = "moonring journal 1\n";
 constexpr size_t kHeadBytes = 12;
 constexpr uint32_t kMostFields = uint32_t{1} << 24;
+constexpr int64_t kSearchedAtOnce = int64_t{1} << 20;  // bytes
 
 using RecordHead = std::array<uint32_t, 3>;  // bytes of the fields, of the body, checksum
 
@@ -129,8 +131,41 @@ absl::Status Journal::Each(const std::function<void(const Record&)>& read) {
   }
   const off_t end = lseek(file_, 0, SEEK_END);
   if (end < 0) return Failure(errno);
+  ASSIGN_OR_RETURN(const int64_t next, NextWhole(bytes_ + 1, end));
+  if (next >= 0) {
+    return absl::DataLossError(absl::StrCat(
+        path_, ": the record at byte ", bytes_, " is damaged, and whole ones follow at byte ", next,
+        ": the disk is faulty, or another program wrote into the file. Restore it from a backup, "
+        "or move it away: the service then starts from the saved states, and knows no earlier "
+        "request"));
+  }
   dropped_ = static_cast<int64_t>(end) - bytes_;
   return ftruncate(file_, static_cast<off_t>(bytes_)) == 0 ? absl::OkStatus() : Failure(errno);
+}
+
+// The offset of the first whole record in a part of the file; -1: there is none. Most bytes that
+// are no record's first are rejected by what follows them, without computing a checksum.
+absl::StatusOr<int64_t> Journal::NextWhole(int64_t offset, int64_t end) const {
+  std::string part, text;
+  for (; offset + int64_t(kHeadBytes) < end; offset += kSearchedAtOnce) {
+    part.resize(static_cast<size_t>(
+        std::min<int64_t>(end - offset, kSearchedAtOnce + int64_t(kHeadBytes) + 1)));
+    RETURN_IF_ERROR(ReadExactly(file_, offset, part.data(), part.size()).status());
+    for (size_t at = 0; at + kHeadBytes < part.size() && at < size_t{kSearchedAtOnce}; ++at) {
+      if (part[at + kHeadBytes] != '{') continue;
+      RecordHead head{};
+      std::memcpy(head.data(), part.data() + at, kHeadBytes);
+      const int64_t begin = offset + static_cast<int64_t>(at + kHeadBytes);
+      char last = 0;
+      if (head[0] < 2 || head[0] > kMostFields || begin + head[0] + head[1] > end) continue;
+      RETURN_IF_ERROR(ReadExactly(file_, begin + head[0] - 1, &last, 1).status());
+      if (last != '}') continue;
+      text.resize(size_t{head[0]} + head[1]);
+      RETURN_IF_ERROR(ReadExactly(file_, begin, text.data(), text.size()).status());
+      if (DecodeRecord(head, text)) return begin - int64_t(kHeadBytes);
+    }
+  }
+  return -1;
 }
 
 absl::StatusOr<Journal::Place> Journal::Append(const json& fields, absl::string_view body) {

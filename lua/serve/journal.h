@@ -10,7 +10,8 @@
 //
 // (little-endian). An append is one write, so that a process that is killed leaves at most one
 // incomplete record at the end, which the next start drops. Appends are not flushed to the disk:
-// they survive the process, not the machine; Rewrite flushes.
+// they survive the process, not the machine; Rewrite flushes. A damaged record with whole ones
+// behind it is an error: requests that were answered would be lost.
 //
 // Thread-safe. Errors are those of the file system, with the path; after a failed append the
 // file is cut back to the last whole record.
@@ -52,7 +53,7 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   // Calls `read` for each record in order. Call it before the first append: it drops an incomplete
-  // end.
+  // or damaged end. DATA_LOSS if a record before the last one is damaged; the file stays as it is.
   absl::Status Each(const std::function<void(const Record&)>& read);
   absl::StatusOr<Place> Append(const nlohmann::json& fields, absl::string_view body = {});
   // The bytes of a record.
@@ -74,6 +75,7 @@ class Journal {
  private:
   Journal(std::string path, int file) : path_(std::move(path)), file_(file) {}
   absl::Status Begin();
+  absl::StatusOr<int64_t> NextWhole(int64_t offset, int64_t end) const;
   absl::StatusOr<std::string> BodyLocked(const Place& place) const;
   absl::Status Failure(int error) const;
 

@@ -44,6 +44,8 @@ json ResultRecord(const std::string& id, const Result& result, bool forgotten) {
 
 json ReplayedRecord(const std::string& id) { return {{"is", "replayed"}, {"id", id}}; }
 
+json InterruptedRecord(const std::string& id) { return {{"is", "interrupted"}, {"id", id}}; }
+
 json SavedRecord(const std::string& model, int64_t seq) {
   return {{"is", "saved"}, {"model", model}, {"seq", seq}};
 }

@@ -3,12 +3,13 @@
 
 // The records of promises in a journal, by their field "is":
 //
-//   request   a request was accepted; its body is the record's body
-//   begun     the model's thread has taken it
-//   replayed  it ran for its effect again, after a restart
-//   result    it has a result, which is the record's body
-//   saved     a model's state is on disk up to a seq_id
-//   dropped   a session has ended, and all its requests with it
+//   request      a request was accepted; its body is the record's body
+//   begun        the model's thread has taken it
+//   replayed     it ran for its effect again, after a restart
+//   interrupted  the process ended while it ran, because it was asked to end
+//   result       it has a result, which is the record's body
+//   saved        a model's state is on disk up to a seq_id
+//   dropped      a session has ended, and all its requests with it
 
 #include <cstdint>
 #include <string>
@@ -25,6 +26,7 @@ Request RequestOf(const nlohmann::json& record);  // without its body
 nlohmann::json BegunRecord(const std::string& id);
 nlohmann::json ResultRecord(const std::string& id, const Result& result, bool forgotten = false);
 nlohmann::json ReplayedRecord(const std::string& id);
+nlohmann::json InterruptedRecord(const std::string& id);
 nlohmann::json SavedRecord(const std::string& model, int64_t seq);
 nlohmann::json DroppedRecord(const std::string& session);
 

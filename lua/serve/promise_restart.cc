@@ -32,7 +32,7 @@ bool Promises::Read(const Journal::Record& record) {
     orders_[record.fields.value("model", "")].saved = record.fields.value("seq", int64_t{0});
   } else if (is == "dropped") {
     Erase(record.fields.value("session", ""));
-  } else if (is != "begun" && is != "replayed" && is != "result") {
+  } else if (is != "begun" && is != "replayed" && is != "interrupted" && is != "result") {
     return false;
   }
   const auto found = promises_.find(record.fields.value("id", ""));
@@ -41,7 +41,7 @@ bool Promises::Read(const Journal::Record& record) {
   if (is == "begun") {
     if (promise.begun == 0) promise.begun = ++begins_;
     ++promise.crashes;
-  } else if (is == "replayed") {
+  } else if (is == "replayed" || is == "interrupted") {
     promise.crashes = 0;
   } else if (is == "result") {
     promise.crashes = 0;

@@ -132,16 +132,18 @@ std::optional<Job> Promises::Next(Clock::duration wait, const std::set<std::stri
   std::optional<Job> job;
   changed_.wait_for(lock, wait, [&] {
     job = Take(routes);
-    return job.has_value() || woken_;
+    return job.has_value();
   });
-  woken_ = false;
   return job;
 }
 
-void Promises::Wake() {
+void Promises::Interrupt() {
   const std::lock_guard lock(mutex_);
-  woken_ = true;
-  changed_.notify_all();
+  for (auto& [id, promise] : promises_) {
+    if (!promise.started) continue;
+    promise.crashes = 0;
+    if (journal_) Note(journal_->Append(InterruptedRecord(id)).status());
+  }
 }
 
 std::optional<Job> Promises::Take(const std::set<std::string>& routes) {

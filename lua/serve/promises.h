@@ -3,9 +3,8 @@
 
 // The promises of a service: requests whose results clients poll for.
 //
-//   order      Requests of one model have seq_id 1, 2, 3, ..., and run in this order, whatever
-//   order
-//              they come in. Others (creations, samples) run in the order in which they come.
+//   order      Requests of one model have seq_id 1, 2, 3, ..., and run in this order, however they
+//              come in. Others (creations, samples) run in the order in which they come.
 //   once       A request's id is made of its key: MODEL/SEQ_ID, SAMPLER/SEQ_ID, SESSION/model/N. A
 //              request that comes again has the same id, and does nothing.
 //   results    A result is kept until ten minutes after it was first delivered, and is delivered as
@@ -14,8 +13,8 @@
 //              answered. After a restart requests without a result run, and those of models run
 //              again for their effect on the weights, up to the last state that is on disk (Saved).
 //              Samples run again only when somebody polls for them.
-//   crashes    A request that was running at five ends of the process in a row fails instead of
-//              ending it once more. If it ran for its effect again, the weights of its model
+//   crashes    A request that was running at ten ends of the process in a row (ends that
+//              Interrupt did not announce) fails instead of ending it once more. If it ran for its effect again, the weights of its model
 //              cannot be restored, and all requests of the model fail.
 //
 // Thread-safe: the server's thread accepts and polls, the model's thread takes jobs and finishes
@@ -52,7 +51,7 @@ class Promises {
     int64_t most_promises = 1 << 20;
     int64_t most_bytes = int64_t{4} << 30;      // of bodies and results in memory
     int64_t least_garbage = int64_t{64} << 20;  // bytes for which the journal is rewritten
-    int crashes = 5;
+    int crashes = 10;
   };
 
   // Without a journal nothing outlives the process. `finished` is called with the id of each
@@ -86,7 +85,8 @@ class Promises {
   // For the model's thread. The next job whose route is in `routes` (empty: any), waiting so long.
   std::optional<Job> Next(Clock::duration wait, const std::set<std::string>& routes);
   void Finish(const std::string& id, Result result);
-  void Wake();  // makes Next return
+  // Records that the process ends because it was asked to: what still runs has not made it crash.
+  void Interrupt();
 
   // The model's state is on disk up to this seq_id: earlier requests need not run again.
   absl::Status Saved(const std::string& model, int64_t seq);
@@ -146,7 +146,6 @@ class Promises {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool woken_ = false;
   Table promises_;
   std::map<std::string, Order> orders_;
   std::deque<std::string> ready_;  // ids, in the order in which they run

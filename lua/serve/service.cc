@@ -301,6 +301,8 @@ void Service::Withdraw(const std::string& kind, const std::string& id) {
   impl_->registry().Withdraw(kind, id);
 }
 
+void Service::Interrupt() { impl_->promises().Interrupt(); }
+
 absl::Status Service::Saved(const std::string& model, int64_t seq) {
   return impl_->promises().Saved(model, seq);
 }

@@ -88,6 +88,8 @@ class Service {
 
   void Publish(const std::string& kind, const std::string& id, std::string json);
   void Withdraw(const std::string& kind, const std::string& id);
+  // The process is about to end because it was asked to (Promises::Interrupt).
+  void Interrupt();
   // A model's state is on disk, up to this seq_id.
   absl::Status Saved(const std::string& model, int64_t seq);
 

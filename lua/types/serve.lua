@@ -108,6 +108,10 @@ function ServeDoor:withdraw(kind, id) end
 ---@param seq_id integer
 function ServeDoor:saved(model_id, seq_id) end
 
+--- Records that the process is about to end because it was asked to: jobs without a result have not
+--- made it crash.
+function ServeDoor:interrupt() end
+
 --- Takes the lines for the terminal that have come up: what the journal dropped, errors of writing
 --- it, sessions that have ended by themselves.
 ---@return string[]

@@ -209,15 +209,15 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       // stderr; SIGUSR1 ends the rank successfully.
       {"notes wishes",
        [](int) {
-         CatchPreemption(/*says=*/true);
+         CatchPreemption(PreemptionAnswer::kAtBorder);
          signal(SIGUSR1, [](int) { _exit(0); });
          Say("ready");
          Sleep();
        }},
       {"notes wishes after the last step",
        [](int) {
-         CatchPreemption(/*says=*/true);
-         CatchPreemption(/*says=*/true, /*at_end=*/true);
+         CatchPreemption(PreemptionAnswer::kAtBorder);
+         CatchPreemption(PreemptionAnswer::kAtEnd);
          signal(SIGUSR1, [](int) { _exit(0); });
          Say("ready");
          Sleep();

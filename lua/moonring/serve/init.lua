@@ -112,6 +112,7 @@ end
 --- Stops listening and unlocks output_dir. Jobs that wait are kept in the journal.
 function Service:close()
   if not self.door then return end
+  self.door:interrupt()
   self.door:close()
   if self.lock then self.lock:close() end
 end

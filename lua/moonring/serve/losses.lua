@@ -172,6 +172,7 @@ function losses.metrics(loss, lp, of, c, scored)
   if metrics["advantage_targets:sum"] == 0 then return metrics end
   local r = ratios(lp, of)[counted]
   metrics["ratio:min"], metrics["ratio:max"] = r:min():item(), r:max():item()
+  metrics["ratio:mean"] = r:mean():item()
   if c.clip_low_threshold then
     metrics["clipped_targets:sum"] = r:lt(c.clip_low_threshold):logical_or(
       r:gt(c.clip_high_threshold)):sum():item()

@@ -84,6 +84,37 @@ TEST(Journal, DropsAnIncompleteEndWhereverItWasCut) {
   }
 }
 
+TEST(Journal, RefusesADamageBeforeWholeRecords) {
+  const std::string path = NewPath("journal_middle");
+  const std::string large(3 << 20, '{');  // every byte looks like the first of a record's object
+  int64_t first = 0;
+  {
+    const auto journal = Read(path).journal;
+    first = journal->bytes();
+    ASSERT_TRUE(journal->Append({{"name", "a"}}, large).ok());
+    ASSERT_TRUE(journal->Append({{"name", "b"}}, "two").ok());
+  }
+  for (const int64_t place : {first, first + 8, first + 14, first + (2 << 20)}) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(place);
+    const int was = file.get();
+    file.seekp(place);
+    file.put(static_cast<char>(was ^ 1));
+    file.close();
+    const auto bytes = std::filesystem::file_size(path);
+    auto journal = Journal::Open(path);
+    ASSERT_TRUE(journal.ok());
+    const absl::Status read = (*journal)->Each([](const Journal::Record&) {});
+    EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss) << place;
+    EXPECT_THAT(read.message(), testing::HasSubstr("the record at byte 19 is damaged"));
+    EXPECT_EQ(std::filesystem::file_size(path), bytes);
+    file.open(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(place);
+    file.put(static_cast<char>(was));
+  }
+  EXPECT_EQ(Read(path).records.size(), 2);
+}
+
 TEST(Journal, DropsADamagedRecord) {
   const std::string path = NewPath("journal_damaged");
   int64_t first = 0;
