@@ -20,6 +20,7 @@
 #include "lua/serve/access_key.h"
 #include "lua/serve/loss_reader.h"
 #include "lua/serve/results.h"
+#include "lua/serve/service.h"
 #include "lua/vm/vm.h"
 
 namespace moonring::lua {
@@ -166,6 +167,7 @@ void OpenServe(lua_State* L) {
   PushModule(L, "moonring.serve",
              {
                  kOpenServeDoor,
+                 {"check_address", Bind<&serve::Service::CheckAddress>},
                  {"kept_key", Bind<&KeptKey>},
                  {"read_forward_backward", Bind<&ReadLoss>},
                  {"write_forward_backward", Bind<&WriteLoss>},

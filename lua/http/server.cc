@@ -70,7 +70,8 @@ class HttpServer::Impl : public SessionOwner {
     thread_.join();
   }
 
-  absl::Status Listen() {
+  // Takes the port.
+  absl::Status Bind() {
     AcceptError error;
     const asio::ip::address address =
         asio::ip::make_address(options_.host == "localhost" ? "127.0.0.1" : options_.host, error);
@@ -84,9 +85,16 @@ class HttpServer::Impl : public SessionOwner {
     if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
     if (!error) acceptor_.non_blocking(true, error);
     if (error) {
-      return absl::UnavailableError(absl::StrCat(address.is_loopback() ? "" : options_.host + ", ",
-                                                 "port ", options_.port, ": ", error.message()));
+      return absl::UnavailableError(absl::StrCat(
+          address.is_loopback() ? "" : options_.host + ", ", "port ", options_.port, ": ",
+          error.message(),
+          error == asio::error::address_in_use ? "; port=0 takes any free one" : ""));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Listen() {
+    if (absl::Status status = Bind(); !status.ok()) return status;
     fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
     port_ = acceptor_.local_endpoint().port();
     Accept();
@@ -322,6 +330,10 @@ class HttpServer::Impl : public SessionOwner {
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
+
+absl::Status HttpServer::CheckAddress(const std::string& host, int port) {
+  return Impl({.host = host, .port = port}).Bind();
+}
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(Options options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;

@@ -29,6 +29,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lua/http/server_options.h"
@@ -45,6 +46,8 @@ class HttpServer {
   // Starts to listen. INVALID_ARGUMENT for options that contradict each other; UNAVAILABLE if the
   // port is in use or not permitted.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(Options options);
+  // The error that Listen would return for this address, which stays free.
+  static absl::Status CheckAddress(const std::string& host, int port);
   ~HttpServer();  // calls Stop
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

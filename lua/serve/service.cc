@@ -240,6 +240,10 @@ std::vector<std::string> ServiceImpl::TakeNotes() {
 Service::Service(std::unique_ptr<ServiceImpl> impl) : impl_(std::move(impl)) {}
 Service::~Service() = default;
 
+absl::Status Service::CheckAddress(const std::string& host, int port) {
+  return lua::HttpServer::CheckAddress(host, port);
+}
+
 absl::StatusOr<std::unique_ptr<Service>> Service::Open(Options options) {
   auto impl = std::make_unique<ServiceImpl>(std::move(options));
   RETURN_IF_ERROR(impl->Open());

@@ -65,6 +65,9 @@ class Service {
     std::string weights;  // of a sample: a base model, a tinker:// path, or the sampling session
   };
 
+  // The error that Open would return for this address, before anything is loaded or written.
+  static absl::Status CheckAddress(const std::string& host, int port);
+
   // UNAVAILABLE if the port is in use; INVALID_ARGUMENT if the journal is not one; errors of the
   // file system.
   static absl::StatusOr<std::unique_ptr<Service>> Open(Options options);

@@ -5,6 +5,12 @@
 ---@class moonring.native.serve
 local serve = {}
 
+--- Raises the error that `open` would raise for this address. Errors: UNAVAILABLE if the port is in
+--- use; INVALID_ARGUMENT if the host is no IP address.
+---@param host string
+---@param port integer
+function serve.check_address(host, port) end
+
 --- The key in a file, "tml-" and 32 hexadecimal digits; if there is no such file, a new key, which
 --- is first written to it. Errors: INVALID_ARGUMENT if the file has no key; PERMISSION_DENIED under
 --- --sandbox.

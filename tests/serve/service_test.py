@@ -220,6 +220,19 @@ class Rough(ServiceCase):
         self.program("crowd.py")
 
 
+    def test_a_refused_start_writes_nothing(self):
+        other = self.folder / "other"
+        port = self.server.url.rpartition(":")[2]
+        done = subprocess.run(
+            [HOST, "serve", self.folder / "tiny", f"port={port}", f"output_dir={other}"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("port=0 takes any free one", done.stderr)
+        self.assertFalse(other.exists())
+
+
 class Killed(ServiceCase):
     """kill -9: sessions, models, seq_ids and results are known to the next process."""
 

@@ -49,9 +49,10 @@ end
 --- those of moonring.model.open. The notes are log lines about rotary scaling and about ignored
 --- tensors.
 ---@param c moonring.Configuration
+---@param cuts? boolean whether documents are cut at cutoff_len; default true
 ---@return moonring.Checkpoint
 ---@return string[] notes lines for the log
-function policy.open(c)
+function policy.open(c, cuts)
   local notes = {}
   local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed, c)
     or model.open(c.model_name_or_path, c)
@@ -64,7 +65,7 @@ function policy.open(c)
   elseif checkpoint:rope_kind() ~= "default" then
     notes[#notes + 1] = "rotary embedding: " .. checkpoint:rope()
   end
-  notes[#notes + 1] = beyond_positions(c, checkpoint)
+  notes[#notes + 1] = cuts ~= false and beyond_positions(c, checkpoint) or nil
   if c.train_from_scratch then
     notes[#notes + 1] = ("train_from_scratch: the weights are made by %s/config.json and seed %d; "
       .. "no file of weights is read"):format(c.model_name_or_path, c.seed)

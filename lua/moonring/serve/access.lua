@@ -7,11 +7,15 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.serve.access
 local access = {}
 
---- Refuses an output_dir that another process has locked; changes nothing there. Collective over
---- all ranks.
+--- Refuses an output_dir that another process has locked, and a port that is in use; changes
+--- nothing. Collective over all ranks.
 ---@param service moonring.Service
 function access.check(service)
-  on_first_rank(service.mesh, function() trainer.check_folder_lock(service.folder) end)
+  local c = service.config
+  on_first_rank(service.mesh, function()
+    trainer.check_folder_lock(service.folder)
+    native.check_address(c.host, c.port)
+  end)
 end
 
 -- Locks output_dir. Returns nil on a file system without locks.

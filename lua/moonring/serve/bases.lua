@@ -51,7 +51,7 @@ end
 
 local function open(entry)
   local c = entry.config
-  local checkpoint, notes = policy.open(c)
+  local checkpoint, notes = policy.open(c, false)
   local tokenizer, no_tokenizer = vocabulary.find(c, checkpoint)
   return setmetatable({ name = entry.name, config = c, checkpoint = checkpoint, notes = notes,
     tokenizer = tokenizer, no_tokenizer = no_tokenizer,

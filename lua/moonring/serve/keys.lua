@@ -23,7 +23,7 @@ keys.own = {
 }
 
 keys.acting = { "adapter_name_or_path", "add_special_tokens", "add_tokens", "attention_kernels",
-  "bf16", "cache_dir", "cpu_products", "ddp_timeout", "default_system",
+  "bf16", "cache_dir", "cpu_products", "cutoff_len", "ddp_timeout", "default_system",
   "disable_gradient_checkpointing",
   "double_quantization", "double_ring_window", "enable_thinking", "fp64", "full_determinism",
   "hf_hub_token", "infer_dtype", "init_special_tokens", "linear_attention_mode", "logit_rows",

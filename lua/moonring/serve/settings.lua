@@ -36,6 +36,15 @@ local function check_keys(c)
   end
 end
 
+-- A service cuts no text: cutoff_len is the length for which rope_scaling scales, and the default of
+-- micro_batch_tokens.
+local function check_cutoff(c)
+  if c.rope_scaling and not c.given.cutoff_len then
+    errors.fail("rope_scaling: expected cutoff_len with it, the tokens of the longest text that ",
+      "clients send")
+  end
+end
+
 local function check_key(key)
   if not key or key:find(KEY) then return end
   errors.fail "api_key: expected tml- and then letters, digits, '-' or '_': clients refuse others"
@@ -70,6 +79,7 @@ function settings.read(words)
     errors.fail("sequence_parallel_size: expected at least 1, got ", c.sequence_parallel_size)
   end
   strategies.check(c)
+  check_cutoff(c)
   return c
 end
 
