@@ -60,7 +60,7 @@ print [[
 
 This page is written by `moonring docs/completions.lua`, from the table by which `moonring serve`
 checks requests. [evaluation.md](evaluation.md) says how to use them. A field that is not in a table
-is refused, with the nearest name; null counts as absent. Fields that OpenAI's API has not are
+is refused, with the nearest name; null counts as absent. Fields that are not OpenAI's are
 vLLM's, by the same names.]]
 print_table("Completions and chat", both, {})
 print_table("POST /v1/completions", completions, shared)

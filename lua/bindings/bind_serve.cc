@@ -153,7 +153,7 @@ std::string WriteSample(lua_State* L, Options options) {
   return base::ValueOrThrow(serve::WriteSampleResult(result));
 }
 
-// The key in a file, which is made if it is missing.
+// The key in a file, which is created if it does not exist.
 absl::StatusOr<std::string> KeptKey(lua_State* L, std::string path) {
   if (HostOf(L).sandbox)
     throw base::StatusError(absl::PermissionDeniedError("--sandbox: moonring serve is off"));

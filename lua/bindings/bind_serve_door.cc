@@ -51,7 +51,7 @@ class ServeDoor {
     return ended_;
   }
 
-  // Waits in steps, because a signal handler cannot wake the thread.
+  // Waits in steps of kStep and checks for signals, because a handler cannot wake the thread.
   std::optional<serve::Service::Delivery> Next(double seconds,
                                                const std::set<std::string>& routes) {
     using Clock = std::chrono::steady_clock;

@@ -1,8 +1,8 @@
 --- A custom service around the core of `moonring serve`: every optimizer step passes a hook,
 -- which bounds the learning rate and writes a line about the step; sampling passes unchanged.
 --   moonring lua/examples/serve_hooks.lua MODEL [key=value...]
--- A handler is a function of its job and of earlier ones, with the same results on every rank: then
--- it gives the same results when the journal is replayed after a crash, and on several ranks.
+-- What a handler does must depend only on its job and on earlier ones, and be the same on every
+-- rank. Then replaying the journal after a crash gives the same results, and so do several ranks.
 local moonring = require "moonring"
 
 local MOST = 1e-3 -- highest learning rate

@@ -6,7 +6,7 @@
 //                     invalid configuration, 403 if it names a file outside of the folder, 429 if
 //                     too many jobs are waiting. Errors in the data are found later, by the job.
 //   GET    /jobs      all jobs that wait or run, and the last ones that ended (--keep, default
-//          1000)
+//                     1000)
 //   GET    /jobs/ID   {"id", "status", "progress", "metrics", "error"}
 //   DELETE /jobs/ID   cancels it
 //
@@ -45,8 +45,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBytes = 1 << 20;  // of a request's body
-constexpr int kMostNesting =
-    100;  // nesting of values, which are processed by recursive function calls
+constexpr int kMostNesting = 100;       // of values, which are processed by recursive calls
 
 constexpr int kAtATime = 8;  // requests that are answered at the same time
 constexpr int kOpen = 32;    // including those that wait; further connections are not accepted
@@ -108,8 +107,9 @@ bool Refuse(const httplib::Request& request, httplib::Response& response, int po
 
 void Serve(httplib::Server& server, moonring::examples::Jobs& jobs, const int& port) {
   server.new_task_queue = [] { return new BoundedPool; };
-  server.set_keep_alive_max_count(
-      1);  // closes it: a refused request's unread body must not be parsed as the next one
+  // One request for each connection: a refused request's unread body must not be parsed as the next
+  // request.
+  server.set_keep_alive_max_count(1);
   server.set_payload_max_length(kMostBytes);
   server.set_pre_routing_handler(
       [&port](const httplib::Request& request, httplib::Response& response) {
@@ -194,13 +194,13 @@ int main(int argc, char** argv) {
     return 2;
   }
 
+  // Blocked before any thread starts, so that all threads block the signals; sigwait below takes
+  // them.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends,
-                  nullptr);  // before any thread starts, so that all block the signals; sigwait
-                             // below takes them
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
 
   moonring::examples::Jobs jobs(options);
   httplib::Server server;

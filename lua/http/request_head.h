@@ -12,8 +12,8 @@
 namespace moonring::lua {
 
 // Returns the request without id and body. Percent escapes are decoded, and in the query also '+';
-// an escape that is not one stays as it is. The bytes need not be UTF-8. INVALID_ARGUMENT for a
-// target that is neither a path nor an address, for control characters in the path, for two Host
+// a malformed escape stays as it is. The bytes need not be UTF-8. INVALID_ARGUMENT for a target
+// that is neither a path nor an http:// URL, for control characters in the path, for two Host
 // headers, and for a transfer coding other than chunked.
 absl::StatusOr<ServerRequest> ReadRequestHead(const boost::beast::http::request_header<>& header);
 

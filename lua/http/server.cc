@@ -34,11 +34,11 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using AcceptError = boost::system::error_code;
 
-// Connections above the limit that are accepted to be refused in words.
+// Connections above the limit that are accepted, so that their requests can be answered with 503.
 constexpr size_t kMostSurplus = 16;
 constexpr int kAcceptedAtOnce = 16;
-constexpr std::chrono::milliseconds kLackOfFiles(100);
-constexpr std::chrono::seconds kLastAnswers(1);
+constexpr std::chrono::milliseconds kLackOfFiles(100);  // pause if no file can be opened
+constexpr std::chrono::seconds kLastAnswers(1);         // to send answers after Stop
 
 absl::Status CheckOptions(const HttpServer::Options& options) {
   if (options.port < 0 || options.port > 65535)
@@ -165,7 +165,7 @@ class HttpServer::Impl : public SessionOwner {
     std::list<ServerSession*>::iterator at;  // in the list of its rank
   };
 
-  // The thread takes no signals: they are for the threads that wait for them.
+  // The thread inherits a mask that blocks all signals, so that other threads receive them.
   void StartThread() {
     sigset_t all, before;
     sigfillset(&all);

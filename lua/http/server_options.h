@@ -42,9 +42,9 @@ struct ServerOptions {
   uint64_t most_waiting_bytes = uint64_t{512} << 20;
   std::chrono::seconds silence{60};
 
-  // All functions are called on the server's thread, and none after Stop.
-  // They must not block: no other connection makes progress meanwhile. An exception of `check` or
-  // `handle` becomes an answer with status 500.
+  // All functions are called on the server's thread, and none after Stop. They must not block: no
+  // other connection makes progress meanwhile. An exception of `check` or `handle` becomes an
+  // answer with status 500.
   //
   // Called when the header is complete, before the body is read. A response refuses the request.
   std::function<std::optional<ServerResponse>(const ServerRequest&)> check = nullptr;

@@ -68,7 +68,7 @@ void ServerSession::Parse() {
         SetDeadline(owner_.options().silence);
       }
     }
-    // The parser wants the last chunk (five bytes) as a whole.
+    // The parser needs the last chunk (five bytes) in one piece.
     const size_t needed = state_ == State::kBody && parser_->chunked() ? 5 : 1;
     if (input().size() < needed) break;
     boost::system::error_code error;

@@ -10,8 +10,9 @@
 
 namespace moonring::serve {
 
-// The key in the file; if there is none, a new key, which is first written to it. Only the user can
-// read the file. INVALID_ARGUMENT if the file has no such key; otherwise the file system's errors.
+// Returns the key in the file. If there is no file, makes a key and writes it to one that only the
+// user can read. INVALID_ARGUMENT if the file has no key (tml- and letters, digits, '-' or '_');
+// otherwise the file system's errors.
 absl::StatusOr<std::string> KeptKey(const std::string& path);
 
 }  // namespace moonring::serve

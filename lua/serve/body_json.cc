@@ -81,7 +81,8 @@ absl::StatusOr<int64_t> IntegerField(const Json& object, const char* key, int64_
   ASSIGN_OR_RETURN(const Json* value,
                    Field(object, key, "an integer", fallback.has_value(), where));
   if (value == nullptr) return *fallback;
-  // All of int64: copies of a sampling client in other processes count from up to 10^18 on.
+  // The whole range of int64 is accepted: a copy of a sampling client in another process numbers
+  // its requests from a start of up to 10^18.
   const bool is_int64 = value->is_number_integer() &&
                         (!value->is_number_unsigned() ||
                          value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());

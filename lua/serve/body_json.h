@@ -21,18 +21,18 @@ using Json = nlohmann::json;
 // Parses a body that must be an object. Limits: base/text/json_nesting.h.
 absl::StatusOr<Json> ParseBody(absl::string_view body);
 
-// The error above. `where`: "" for the body itself.
+// Returns the error described above. `where` is the place of the value; "": the body itself.
 absl::Status Unexpected(const Json& found, absl::string_view wanted, absl::string_view where);
 
 // The value of a key; null if it is absent.
 const Json* Find(const Json& object, const char* key);
 
-// Fields that must be there, unless there is a fallback. A text may have `most` bytes.
+// Fields are required unless a fallback is given. A text may have at most `most` bytes.
 inline constexpr size_t kMostText = 1024;
 absl::StatusOr<std::string> TextField(const Json& object, const char* key,
                                       std::optional<std::string> fallback = std::nullopt,
                                       absl::string_view where = "", size_t most = kMostText);
-// An integer from `least` on, also one written as 3.0.
+// An integer that is at least `least`; 3.0 is accepted as 3.
 absl::StatusOr<int64_t> IntegerField(const Json& object, const char* key, int64_t least,
                                      std::optional<int64_t> fallback = std::nullopt,
                                      absl::string_view where = "");

@@ -22,7 +22,7 @@ namespace moonring::serve {
 namespace {
 
 constexpr absl::string_view kFilePath = "/api/v1/external_files/";
-constexpr uintmax_t kMostFileBytes = uintmax_t{2} << 30;  // a file is read whole
+constexpr uintmax_t kMostFileBytes = uintmax_t{2} << 30;  // a file is held in memory
 
 std::string ExternalPath(const std::string& model, const std::string& name) {
   return absl::StrCat("tinker://", model, "/external_weights/", name);
@@ -64,7 +64,7 @@ Impl::Answer Impl::ExternalUrls(const Asked& asked, const Match& match) {
 Impl::Answer Impl::ExternalFile(const Asked&, const Match& match) {
   const std::string &model = match.parts[1], &name = match.parts[2], &file = match.parts[3];
   const std::string folder = absl::StrCat(options_.external, "/", model, "/", name);
-  // Only names that a fact or a listing has: none that leads out of the folder.
+  // Only published weights and files in their listing are served: no name leads out of the folder.
   if (options_.external.empty() || !registry_->Fact("weights", ExternalPath(model, name)))
     return absl::NotFoundError(
         absl::StrCat("there are no saved weights ", ExternalPath(model, name)));

@@ -31,7 +31,7 @@ using RecordHead = std::array<uint32_t, 3>;  // bytes of the fields, of the body
 uint32_t ChecksumOf(absl::string_view fields, absl::string_view body) {
   uLong sum = crc32_z(0, Z_NULL, 0);
   for (const absl::string_view part : {fields, body}) {
-    if (!part.empty())  // for a null pointer crc32_z would start from 0
+    if (!part.empty())  // crc32_z discards `sum` if it gets a null pointer
       sum = crc32_z(sum, reinterpret_cast<const Bytef*>(part.data()), part.size());
   }
   return static_cast<uint32_t>(sum);
@@ -47,7 +47,7 @@ std::string EncodeRecord(const json& fields, absl::string_view body) {
   return record;
 }
 
-// Reads exactly so many bytes; returns false at the end of the file.
+// Reads exactly `bytes` bytes; returns false if the file ends before.
 absl::StatusOr<bool> ReadExactly(int file, int64_t offset, char* to, size_t bytes) {
   size_t have = 0;
   while (have < bytes) {
@@ -61,7 +61,7 @@ absl::StatusOr<bool> ReadExactly(int file, int64_t offset, char* to, size_t byte
   return true;
 }
 
-// The fields and the body of a record that was read whole; null: it is damaged.
+// The fields and the body of a record whose bytes are all there; null: it is damaged.
 std::unique_ptr<std::pair<json, absl::string_view>> DecodeRecord(const RecordHead& head,
                                                                  const std::string& text) {
   const absl::string_view all = text;
@@ -143,8 +143,9 @@ absl::Status Journal::Each(const std::function<void(const Record&)>& read) {
   return ftruncate(file_, static_cast<off_t>(bytes_)) == 0 ? absl::OkStatus() : Failure(errno);
 }
 
-// The offset of the first whole record in a part of the file; -1: there is none. Most bytes that
-// are no record's first are rejected by what follows them, without computing a checksum.
+// The offset of the first whole record between `offset` and `end`; -1: there is none. A record can
+// begin at any byte. Most bytes are rejected without a checksum, because the object that would
+// follow does not begin with '{' and end with '}'.
 absl::StatusOr<int64_t> Journal::NextWhole(int64_t offset, int64_t end) const {
   std::string part, text;
   for (; offset + int64_t(kHeadBytes) < end; offset += kSearchedAtOnce) {

@@ -6,12 +6,12 @@
 //
 // A record is a JSON object and bytes:
 //
-//   u32 bytes of the object   u32 bytes behind it   u32 CRC-32 of both   the object   the bytes
+//   u32 size of the object   u32 size of the bytes   u32 CRC-32 of both   the object   the bytes
 //
-// (little-endian). An append is one write, so that a process that is killed leaves at most one
-// incomplete record at the end, which the next start drops. Appends are not flushed to the disk:
-// they survive the process, not the machine; Rewrite flushes. A damaged record with whole ones
-// behind it is an error: requests that were answered would be lost.
+// (little-endian; sizes in bytes). An append is one write, so that a process that is killed leaves
+// at most one incomplete record at the end, which the next start drops. Appends are not flushed to
+// the disk: they survive the process, not the machine; Rewrite flushes. A damaged record that whole
+// ones follow is an error: requests that were answered would be lost.
 //
 // Thread-safe. Errors are those of the file system, with the path; after a failed append the
 // file is cut back to the last whole record.
@@ -56,16 +56,16 @@ class Journal {
   // or damaged end. DATA_LOSS if a record before the last one is damaged; the file stays as it is.
   absl::Status Each(const std::function<void(const Record&)>& read);
   absl::StatusOr<Place> Append(const nlohmann::json& fields, absl::string_view body = {});
-  // The bytes of a record.
+  // Reads the body of a record. DATA_LOSS if the file has changed there.
   absl::StatusOr<std::string> Body(const Place& place) const;
 
-  // A record to keep: one of this file, whose fields may be replaced, or a new one without bytes.
+  // A record to keep: one of this file, whose fields may be replaced, or a new one without a body.
   struct Kept {
-    Place place;            // offset -1: a new record of `fields`
-    nlohmann::json fields;  // null: those that the record has
-    bool drops_body = false;
+    Place place;              // offset -1: a new record of `fields`
+    nlohmann::json fields;    // null: those that the record has
+    bool drops_body = false;  // then `fields` must be given
   };
-  // Replaces the file by these records, in this order, whole or not at all. Returns their places.
+  // Replaces the file atomically by these records, in this order. Returns their new places.
   absl::StatusOr<std::vector<Place>> Rewrite(const std::vector<Kept>& records);
 
   int64_t bytes() const;

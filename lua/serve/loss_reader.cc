@@ -19,7 +19,7 @@ namespace {
 
 using Kind = WireField::Kind;
 
-// What the datums of a request have had so far.
+// Counts over the datums of a request that were read so far, for its limits.
 struct Used {
   size_t chunks = 0;
   int64_t filled = 0;
@@ -39,7 +39,7 @@ absl::StatusOr<std::string> Text(const WireField& field, absl::string_view name,
   return std::string(field.bytes);
 }
 
-// Calls `take` with each field of the message in a field.
+// Calls `take` with each field of a nested message.
 template <typename Take>
 absl::Status EachInner(const WireField& message, absl::string_view name, const Take& take) {
   RETURN_IF_ERROR(Expect(message, Kind::kBytes, name));
@@ -142,7 +142,7 @@ absl::StatusOr<LossDatum> ReadDatum(const WireField& message, Used& used) {
   std::vector<at::Tensor> chunks;
   RETURN_IF_ERROR(EachInner(message, "datum", [&](const WireField& field) {
     if (field.number == 2) return ReadInput(field, used, datum);
-    if (field.number != 1) return absl::OkStatus();  // provenance spans too
+    if (field.number != 1) return absl::OkStatus();  // also provenance spans
     if (++used.chunks > kMostChunks) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected at most ", kMostChunks, " chunks in a request"));

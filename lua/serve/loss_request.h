@@ -4,10 +4,10 @@
 // The request of forward_backward and forward, and its limits.
 //
 //   data[d].model_input                 tokens_N
-//   data[d].loss_fn_inputs[name]        [N] or [N, K], or another shape of the client's
+//   data[d].loss_fn_inputs[name]        in the shape that the client sent; losses take [N], [N, K]
 //
-// Tensors are dense, and float32 or int64: sparse ones are filled with zeros, int32 becomes int64
-// and bfloat16 becomes float32.
+// Tensors are dense, and float32 or int64: sparse (CSR) ones become dense, int32 becomes int64 and
+// bfloat16 becomes float32.
 
 #include <cstddef>
 #include <cstdint>

@@ -16,7 +16,7 @@
 
 namespace moonring::serve {
 
-// The numbers of the field dtype.
+// The values of the field `dtype` of a tensor in a request.
 enum class WireDtype { kFloat32 = 1, kInt64 = 2, kInt32 = 3, kBfloat16 = 4 };
 
 // INVALID_ARGUMENT for a number that is none of these.
@@ -24,18 +24,18 @@ absl::StatusOr<WireDtype> WireDtypeOf(int64_t number);
 const char* NameOf(WireDtype dtype);
 int64_t SizeOf(WireDtype dtype);
 
-// A flat tensor of little-endian numbers, as float32 or int64. INVALID_ARGUMENT if the bytes are no
-// whole number of them.
+// Returns little-endian numbers as a tensor [N] of float32 or int64. INVALID_ARGUMENT if the size
+// of `bytes` is not a multiple of SizeOf(dtype).
 absl::StatusOr<at::Tensor> NumbersOf(absl::string_view bytes, WireDtype dtype);
 
 struct SparseIndices {
   at::Tensor rows, columns;  // int64, flat: crow_indices and col_indices
 };
 
-// Gives flat values their shape; without a shape they stay flat. Sparse values are put in a tensor
-// of zeros. `filled`: how many numbers such tensors of the request have had so far; it grows.
-// INVALID_ARGUMENT if these contradict each other, if a number is not finite, or if the request
-// would have more than kMostFilledNumbers.
+// Gives flat values their shape; with an empty shape they stay flat. Sparse values become a dense
+// matrix with zeros elsewhere; `filled` counts the numbers of all such matrices of a request, and
+// is increased. INVALID_ARGUMENT if values, shape and indices contradict each other, if a value is
+// not finite, or if `filled` would exceed kMostFilledNumbers.
 absl::StatusOr<at::Tensor> ShapedTensor(at::Tensor values, WireDtype dtype,
                                         const std::vector<int64_t>& shape,
                                         const std::optional<SparseIndices>& sparse,

@@ -8,8 +8,8 @@
 
 namespace moonring::serve {
 
-// Whether a text is UTF-8, as protobuf's strings and JSON must be: without surrogates, without
-// encodings that are longer than necessary, to U+10FFFF.
+// Whether a text is UTF-8, as protobuf's strings and JSON must be: no surrogates, no encoding that
+// is longer than necessary, nothing above U+10FFFF.
 bool IsUtf8(absl::string_view text);
 
 // INVALID_ARGUMENT for a text that is not UTF-8 or has more than `most` bytes.

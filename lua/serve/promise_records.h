@@ -4,9 +4,9 @@
 // The records of promises in a journal, by their field "is":
 //
 //   request      a request was accepted; its body is the record's body
-//   begun        the model's thread has taken it
-//   replayed     it ran for its effect again, after a restart
-//   interrupted  the process ended while it ran, because it was asked to end
+//   begun        the model's thread began to run it
+//   replayed     after a restart it ran again, for its effect on the weights
+//   interrupted  the process was asked to end (by a signal, say) and ended while it ran
 //   result       it has a result, which is the record's body
 //   saved        a model's state is on disk up to a seq_id
 //   dropped      a session has ended, and all its requests with it
@@ -20,7 +20,8 @@
 
 namespace moonring::serve {
 
-// `begun`: the order of the first start, 0: never; `crashes`: ends of the process while it ran.
+// `begun`: the request's place in the order in which requests began to run; 0: it has not begun.
+// `crashes`: how many times in a row the process ended while it ran.
 nlohmann::json RequestRecord(const Request& request, int64_t begun = 0, int crashes = 0);
 Request RequestOf(const nlohmann::json& record);  // without its body
 nlohmann::json BegunRecord(const std::string& id);

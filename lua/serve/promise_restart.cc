@@ -73,8 +73,8 @@ void Promises::RestoreOne(Promise& promise) {
     if (promise.replay) Ready(promise);
     if (order && !is_saved) order->next = std::max(order->next, request.seq + 1);
   } else if (is_saved || crashes) {
-    SetResult(promise, Failure(is_saved ? "the service ended before it could answer; what was "
-                                          "asked is done"
+    SetResult(promise, Failure(is_saved ? "the service ended before it could answer; the "
+                                          "request has taken effect"
                                         : absl::StrCat("the service ended ", promise.crashes,
                                                        " times while it ran this request"),
                                "server"));
@@ -88,7 +88,7 @@ void Promises::RestoreOne(Promise& promise) {
   }
 }
 
-// Fails what waits of models whose weights cannot be restored.
+// Fails the waiting requests of models whose weights cannot be restored.
 void Promises::FailBroken() {
   for (auto& [id, promise] : promises_) {
     const auto order = orders_.find(promise.request.model);
@@ -102,7 +102,7 @@ void Promises::FailBroken() {
 
 void Promises::Restore(const std::map<std::string, int64_t>& states) {
   const std::lock_guard lock(mutex_);
-  for (auto& [model, order] : orders_) order.saved = 0;  // only what is on disk counts
+  for (auto& [model, order] : orders_) order.saved = 0;  // only states found on disk count
   for (const auto& [model, seq] : states) {
     Order& order = orders_[model];
     order.saved = seq;

@@ -16,8 +16,8 @@ Promises::Promises(Options options, Journal* journal,
 
 bool Promises::IsOrdered(const Promise& promise) const { return promise.request.seq > 0; }
 
-// Whether a restart runs the request for its effect on the weights. The creation of a model has the
-// seq_id 0 and is replaced by any state.
+// Whether a restart runs the request for its effect on the weights: unless a state on disk contains
+// it. The creation of a model has the seq_id 0, so every state contains it.
 bool Promises::IsReplayed(const Promise& promise) const {
   if (promise.request.effect != Effect::kWeights) return false;
   const auto order = orders_.find(promise.request.model);
@@ -247,7 +247,8 @@ void Promises::Drop(const std::string& session) {
   if (journal_) Note(journal_->Append(DroppedRecord(session)).status());
 }
 
-// Forgets a result. A request in the order of a model stays known, because later ones follow it.
+// Frees a result. The request itself is kept while no saved state contains it: a restart would
+// otherwise wait for its seq_id, or not run it again.
 Promises::Table::iterator Promises::Forget(Table::iterator found) {
   Promise& promise = found->second;
   bytes_ -= static_cast<int64_t>(promise.result->body.size());

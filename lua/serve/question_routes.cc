@@ -15,7 +15,7 @@
 namespace moonring::serve {
 namespace {
 
-// Polls at once by a client; each holds a connection.
+// Limit of the sampling requests of a client at a time; a poll for each holds a connection.
 constexpr int kConcurrentSamples = 64;
 constexpr size_t kListed = 100;  // entries of a list, unless the client wants another number
 
@@ -23,7 +23,7 @@ Impl::Response FactResponse(std::string json) {
   return {.status = 200, .type = "application/json", .body = std::move(json)};
 }
 
-// A number in the query of an address.
+// A number of the address's query, 0 or more; `otherwise` if there is none.
 int64_t QueryNumber(const Impl::Asked& asked, const char* name, int64_t otherwise) {
   for (const auto& [key, value] : asked.query) {
     char* end = nullptr;

@@ -42,9 +42,9 @@ class Registry {
   // A new session. `key`: the idempotency key of the request; "": none. RESOURCE_EXHAUSTED if there
   // are too many.
   absl::StatusOr<std::string> NewSession(const std::string& key, Clock::time_point now);
-  // Whether the session is there; if so, it was used now.
+  // Records that a session is used now; false: there is no such session.
   bool Touch(const std::string& session, Clock::time_point now);
-  // Removes a session and its sampling sessions; false: it is not there.
+  // Removes a session and its sampling sessions; false: there is no such session.
   bool End(const std::string& session);
   // The sessions that were not used since then.
   std::vector<std::string> Silent(Clock::time_point since) const;
@@ -52,7 +52,7 @@ class Registry {
   // A sampling session of a base model, of saved weights (tinker://), or of a snapshot ("").
   struct Sampler {
     std::string session, base_model, path;
-    // What the model's thread finds the weights by.
+    // The name by which the model's thread finds the weights. `id`: of this sampling session.
     const std::string& weights(const std::string& id) const {
       return !path.empty() ? path : !base_model.empty() ? base_model : id;
     }
@@ -63,7 +63,7 @@ class Registry {
   void Publish(const std::string& kind, const std::string& id, std::string json);
   void Withdraw(const std::string& kind, const std::string& id);
   std::optional<std::string> Fact(const std::string& kind, const std::string& id) const;
-  // The facts of a kind whose ids begin so, ordered by id.
+  // The ids and JSON texts of a kind's facts whose ids begin with `beginning`, ordered by id.
   std::vector<std::pair<std::string, std::string>> Facts(const std::string& kind,
                                                          const std::string& beginning = "") const;
 

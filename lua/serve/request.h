@@ -23,7 +23,7 @@ struct Request {
   int64_t seq = 0;      // in the order of the model
   std::string id;       // made of the request's key
   Effect effect = Effect::kNone;
-  uint64_t seed = 0;  // for draws, less than 2^53
+  uint64_t seed = 0;  // for random draws, less than 2^53
 };
 
 // A request that the model's thread is to run.

@@ -5,7 +5,7 @@
 // The rest of the body is read by the model's thread, so that a request with another fault still
 // takes its place, and the ones after it run.
 //
-// Errors: INVALID_ARGUMENT for a body that cannot be read so far.
+// Errors: INVALID_ARGUMENT for a body in which these fields cannot be read.
 
 #include <cstdint>
 #include <string>
@@ -24,10 +24,10 @@ absl::StatusOr<Request> CreationKey(absl::string_view route, absl::string_view b
 // Other requests of a model: MODEL/SEQ_ID.
 absl::StatusOr<Request> ModelKey(absl::string_view route, absl::string_view body);
 
-// Ids of what a session has.
+// The ids of a session's models and sampling sessions.
 std::string ModelId(absl::string_view session, int64_t number);
 std::string SamplerId(absl::string_view session, int64_t number);
-// The session of such an id.
+// The session of such an id; "" for any other text.
 std::string SessionOf(absl::string_view id);
 
 }  // namespace moonring::serve

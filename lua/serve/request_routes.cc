@@ -16,12 +16,12 @@ namespace moonring::serve {
 namespace {
 
 constexpr int64_t kMostSamples = 4096;
-constexpr size_t kLargeResult = size_t{4} << 20;  // above, a poll may take its size alone
+constexpr size_t kLargeResult = size_t{4} << 20;  // bytes; above, a poll may get the size alone
 constexpr absl::string_view kProtobuf = "application/x-protobuf";
 constexpr const char* kStays =
     "; a service that was started with another output_dir does not know it";
 
-// A number for the draws of a request, less than 2^53.
+// A seed for the random draws of a request, less than 2^53, so that Lua's numbers hold it.
 uint64_t NewSeed() {
   uint64_t seed = 0;
   while (getrandom(&seed, sizeof(seed), 0) != static_cast<ssize_t>(sizeof(seed))) {
@@ -40,7 +40,7 @@ std::string TypeOf(const Impl::Asked& asked) {
 absl::Status Impl::CheckSession(const std::string& session) {
   if (registry_->Touch(session, Registry::Clock::now())) return absl::OkStatus();
   return absl::CancelledError(
-      absl::StrCat("session '", session, "' has ended, or never was", kStays));
+      absl::StrCat("session '", session, "' has ended, or never existed", kStays));
 }
 
 Impl::Answer Impl::Accept(Request request, const Asked& asked) {

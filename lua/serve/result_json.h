@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_SERVE_RESULT_JSON_H_
 #define MOONRING_LUA_SERVE_RESULT_JSON_H_
 
-// Results as JSON, for clients that do not ask for protobuf: SDKs before 0.25, curl, programs of
-// one's own. The input is what results.h writes.
+// Results as JSON, for clients that do not ask for protobuf: SDKs before 0.25, curl, custom
+// programs. The input is what results.h writes.
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"

@@ -54,12 +54,12 @@ bool IsAlike(const LossOutput& a, const LossOutput& b) {
 
 std::string WriteEntry(absl::string_view key, absl::string_view message) {
   WireWriter entry;
-  entry.Message(1, key);  // maps have their keys and values always
+  entry.Message(1, key);  // an entry of a map has both fields, also empty ones
   entry.Message(2, message);
   return entry.Take();
 }
 
-// The numbers of a field of some datums.
+// BatchedTensor: one field of consecutive datums, concatenated, with byte offsets.
 std::string WriteBatched(const std::string& name, const LossOutput* first, const LossOutput* end) {
   std::string data;
   std::vector<int64_t> offsets = {0};
@@ -174,7 +174,7 @@ absl::StatusOr<std::string> WriteLossResult(const Metrics& metrics,
   RETURN_IF_ERROR(CheckOutputs(outputs));
   WireWriter message;
   message.Bytes(1, kRecord);
-  // Datums of the same shapes that follow one another are one record.
+  // Consecutive datums with the same dtypes and trailing shapes share a record.
   for (size_t first = 0; first < outputs.size();) {
     size_t end = first + 1;
     while (end < outputs.size() && IsAlike(outputs[first], outputs[end])) ++end;

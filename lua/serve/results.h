@@ -19,8 +19,8 @@ using Metrics = std::map<std::string, double>;
 using LossOutput = std::map<std::string, at::Tensor>;  // of one datum, [N] or [N, ...]
 
 // ForwardBackwardOutput. Numbers are written as float32 or int64. INVALID_ARGUMENT if two datums
-// have different fields, a metric's name is not NAME:REDUCTION (the SDK splits it there to join the
-// parts of a call), or a metric is not finite.
+// have different fields, a metric's name is not NAME:REDUCTION (the SDK combines the parts of a
+// call by the reduction), or a metric is not finite.
 absl::StatusOr<std::string> WriteLossResult(const Metrics& metrics,
                                             const std::vector<LossOutput>& outputs);
 

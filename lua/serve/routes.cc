@@ -59,7 +59,7 @@ const std::vector<Route>& Table() {
       {"GET", "/v1/tokenizer_info", &Impl::Hold, "tokenizer_info"},
       {"DELETE", "/api/v1/training_runs/*/checkpoints/*/*", &Impl::DeleteCheckpoint,
        "delete_checkpoint"},
-      // What the Tinker service has and this one has not.
+      // Requests of the Tinker service that this one does not answer.
       {"POST", "/api/v1/create_custom_loss", &Impl::NotOffered},
       {"POST", "/api/v1/join_sampling_session", &Impl::NotOffered},
       {"POST", "/api/v1/retrieve_futures", &Impl::NotOffered},

@@ -23,7 +23,7 @@ struct Match {
 // unknown.
 Match FindRoute(absl::string_view method, absl::string_view path);
 
-// The paths of all routes that are patterns of one path each, for messages.
+// The paths of all routes without "*", for messages.
 std::vector<std::string> AllPaths();
 
 // Whether a path belongs to OpenAI's API, whose errors have a form of their own.

@@ -92,10 +92,13 @@ absl::Status ServiceImpl::Open() {
   RETURN_IF_ERROR(journal_->Each([&](const Journal::Record& record) {
     if (!registry_->Read(record, now) && !promises_->Read(record)) ++unknown;
   }));
-  if (unknown > 0) Note(absl::StrCat(path, ": ", unknown, " records of another version"));
+  if (unknown > 0) {
+    Note(absl::StrCat(path, ": ", unknown,
+                      " records are unknown (of another version of Moonring?) and are ignored"));
+  }
   if (journal_->dropped() > 0) {
     Note(absl::StrCat(path, ": the last ", journal_->dropped(),
-                      " bytes were not whole and are dropped"));
+                      " bytes are an incomplete or damaged record, which is dropped"));
   }
   promises_->Restore(options_.states);
   ASSIGN_OR_RETURN(server_, lua::HttpServer::Listen({

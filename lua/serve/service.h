@@ -54,7 +54,7 @@ class Service {
     // tinker://MODEL/external_weights/NAME; "": none.
     std::string external;
     std::vector<BaseModel> base_models;
-    // Of each model whose state is on disk the last seq_id in it.
+    // For each model with a state on disk, the last seq_id in it.
     std::map<std::string, int64_t> states;
     std::chrono::milliseconds poll{20'000};        // how long a poll waits for a result
     std::chrono::seconds session_silence{10'800};  // after which a session ends
@@ -75,14 +75,17 @@ class Service {
   ~Service();
 
   int port() const;
-  // Lines for the terminal: what the journal dropped, errors of writing it.
+  // Lines for the terminal since the last call: what the journal dropped, errors of writing it,
+  // sessions that have ended.
   std::vector<std::string> TakeNotes();
 
   std::optional<Delivery> Next(Promises::Clock::duration wait, const std::set<std::string>& routes);
+  // For promises: the result, or the failure (`category`: "user" or "server").
   void Done(const std::string& id, std::string body, std::string type);
   void Fail(const std::string& id, std::string message, std::string category);
 
-  // For held requests. Send returns false once the client has left.
+  // For held requests: the whole answer (Reply), or an answer in parts (Begin, Send, Finish). Send
+  // returns false once the client has left, or has too much unread (lua/http/server.h).
   void Reply(const std::string& id, int status, std::string type, std::string body);
   void Begin(const std::string& id, std::string type);
   bool Send(const std::string& id, absl::string_view part);

@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_SERVE_SERVICE_IMPL_H_
 #define MOONRING_LUA_SERVE_SERVICE_IMPL_H_
 
-// The inside of a service (service.h). Its functions for requests are in request_routes.cc (those
-// that become jobs), question_routes.cc (those that are answered at once) and external_routes.cc
-// (downloads); routes.h lists them.
+// The implementation of a service (service.h). Its functions for requests are in request_routes.cc
+// (those that become jobs), question_routes.cc (those that are answered at once) and
+// external_routes.cc (downloads); routes.h lists them.
 
 #include <atomic>
 #include <chrono>
@@ -88,7 +88,7 @@ class ServiceImpl {
   struct Poll {
     std::string promise;
     bool takes_json = false;      // rather than protobuf
-    bool takes_metadata = false;  // of a large result its size alone
+    bool takes_metadata = false;  // for a large result its size is enough
   };
 
   std::optional<Response> Check(const Asked& asked) const;

@@ -145,7 +145,7 @@ absl::Status AppendIntegers(const WireField& field, size_t most, std::vector<int
   }
   if (field.kind != WireField::Kind::kBytes)
     return absl::InvalidArgumentError("expected integers, got fixed numbers");
-  // A packed field is a row of varints without tags.
+  // A packed field is a sequence of varints without tags.
   absl::string_view rest = field.bytes;
   while (!rest.empty()) {
     RETURN_IF_ERROR(room());

@@ -7,7 +7,7 @@
 // The reader copies nothing: fields of bytes are views of the message. It reads one level; a nested
 // message is a field of bytes, which a second reader reads, so the nesting is as deep as the code
 // that reads it. Unknown fields are returned like all others; groups, which nothing uses any more,
-// are skipped. Errors: INVALID_ARGUMENT with the byte's number.
+// are skipped. Errors: INVALID_ARGUMENT with the byte's offset.
 
 #include <cstdint>
 #include <string>
@@ -53,9 +53,8 @@ class WireReader {
 absl::Status EachField(absl::string_view message,
                        absl::FunctionRef<absl::Status(const WireField&)> take);
 
-// Appends the integers of a repeated field, which may be packed (one field of bytes) or one of
-// several varints, to `values`. INVALID_ARGUMENT for another kind, or if there are then more than
-// `most`.
+// Appends the integers of a repeated field to `values`: a packed field (bytes) has all of them, a
+// varint is one. INVALID_ARGUMENT for another kind, or if `values` would have more than `most`.
 absl::Status AppendIntegers(const WireField& field, size_t most, std::vector<int64_t>& values);
 
 // Writes a message. As in proto3, integers that are 0 and bytes that are empty are left out.

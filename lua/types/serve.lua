@@ -11,9 +11,9 @@ local serve = {}
 ---@param port integer
 function serve.check_address(host, port) end
 
---- The key in a file, "tml-" and 32 hexadecimal digits; if there is no such file, a new key, which
---- is first written to it. Errors: INVALID_ARGUMENT if the file has no key; PERMISSION_DENIED under
---- --sandbox.
+--- Returns the key in a file. If there is no file, makes a key, "tml-" and 32 hexadecimal digits,
+--- and writes it to one that only the user can read. Errors: INVALID_ARGUMENT if the file has no
+--- key; PERMISSION_DENIED under --sandbox.
 ---@param path string
 ---@return string
 function serve.kept_key(path) end
@@ -33,13 +33,14 @@ function serve.kept_key(path) end
 ---@field port? integer 0 or absent: any free port
 ---@field host? string IP address to listen on; default 127.0.0.1
 ---@field base_models? moonring.ServedModel[]
----@field states? table<string, integer> for each model with a state on disk the last seq_id in it
+---@field states? table<string, integer> for each model with a state on disk, the last seq_id in it
 ---@field poll_seconds? number how long a poll waits for a result; default 20
 
 --- Opens the door: reads the journal, and begins to listen on a thread of its own. Until the door
 --- is closed, SIGINT, SIGTERM and SIGHUP end `next` instead of the process, except in an embedded
---- runtime; a second one ends the process. Errors: UNAVAILABLE if the port is in use;
---- INVALID_ARGUMENT if the folder has a file that is no journal; PERMISSION_DENIED under --sandbox.
+--- runtime; a second signal of the same kind ends the process. Errors: UNAVAILABLE if the port is
+--- in use; INVALID_ARGUMENT if the folder has a file that is no journal; PERMISSION_DENIED under
+--- --sandbox.
 ---@param options moonring.ServeDoorOptions
 ---@return moonring.ServeDoor
 function serve.open(options) end
@@ -67,7 +68,7 @@ function ServeDoor:done(id, body, type) end
 --- Fails a promise.
 ---@param id string
 ---@param message string
----@param category? "user" | "server" default "user": the client can mend it
+---@param category? "user" | "server" default "user": the client can correct it
 function ServeDoor:fail(id, message, category) end
 
 --- Answers a held request.
@@ -82,8 +83,8 @@ function ServeDoor:reply(id, status, type, body) end
 ---@param type string media type
 function ServeDoor:begin(id, type) end
 
---- Sends a part of such an answer. Returns false once the client has left, or has not read the last
---- megabyte.
+--- Sends a part of such an answer. Returns false, and sends nothing, if the client has left, or if
+--- more than 1 MiB would wait to be read by it.
 ---@param id string
 ---@param part string
 ---@return boolean
@@ -109,17 +110,18 @@ function ServeDoor:publish(kind, id, json) end
 ---@param id string
 function ServeDoor:withdraw(kind, id) end
 
---- A model's state is whole on disk, up to this seq_id: earlier requests need not run again.
+--- Records that a model's state on disk contains all requests up to this seq_id: they need not run
+--- again after a restart.
 ---@param model_id string
 ---@param seq_id integer
 function ServeDoor:saved(model_id, seq_id) end
 
---- Records that the process is about to end because it was asked to: jobs without a result have not
---- made it crash.
+--- Records that the process is about to end because it was asked to: this end is no crash of the
+--- jobs without a result.
 function ServeDoor:interrupt() end
 
---- Takes the lines for the terminal that have come up: what the journal dropped, errors of writing
---- it, sessions that have ended by themselves.
+--- Returns the lines for the terminal since the last call: what the journal dropped, errors of
+--- writing it, sessions that have ended without heartbeats.
 ---@return string[]
 function ServeDoor:notes() end
 
@@ -175,7 +177,7 @@ function serve.write_forward_backward(result) end
 ---@field prompt_logprobs? number[] one for each token of the prompt; nan: none
 ---@field topk_prompt_logprobs? moonring.SampledTop
 ---@field prompt_cache_hit_tokens? integer
----@field target_prompt_logprobs? moonring.Tensor
+---@field target_prompt_logprobs? moonring.Tensor [T - 1, K], for T tokens of the prompt
 ---@field alt_tokens? moonring.Tensor
 ---@field alt_logprobs? moonring.Tensor
 

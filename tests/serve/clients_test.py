@@ -130,7 +130,7 @@ class OneRank(ClientsCase):
 
 
 class TwoRanks(OneRank):
-    """The same programs; sp is nothing that a client sees."""
+    """The same programs on two ranks: clients see no difference."""
 
     keys = ("sequence_parallel_size=2",)
 

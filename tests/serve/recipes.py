@@ -53,7 +53,7 @@ def conversation(random_: random.Random) -> dict:
 
 
 def count_question(random_: random.Random) -> dict:
-    """So easy that a small model is right now and then, before it is trained."""
+    """A question so easy that a small model is sometimes right before it is trained."""
     name, thing, number = random_.choice(NAMES), random_.choice(THINGS), random_.randint(2, 4)
     return {
         "question": f"{name} has {number} {thing}. How many {thing} does {name} have?",

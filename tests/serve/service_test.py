@@ -29,7 +29,7 @@ class ServiceCase(unittest.TestCase):
 
     @classmethod
     def line(cls) -> list:
-        """The command line, up to the keys that all have."""
+        """The command line, without the keys that all servers have."""
         return [HOST, "serve", cls.folder / "tiny"]
 
     @classmethod
@@ -170,7 +170,7 @@ class Order(ServiceCase):
             body = wire.forward_backward(model, seq, data)
             return self.client.post("forward_backward", body)["request_id"]
 
-        # 4 and 3 come before 2, and 2 comes twice: one step lies between 1 and 3.
+        # 4 and 3 come before 2, and 2 comes twice: one step is made between 1 and 3.
         first = forward_backward(1)
         fourth = self.client.post("optim_step", step | {"seq_id": 4})["request_id"]
         third = forward_backward(3)

@@ -28,8 +28,8 @@ if ! is_done; then
       else
         pip install torch==2.11.0
       fi
-      # The cookbook names a renderer of other models that not every Python has: the recipes that
-      # are run here do not need it.
+      # Without dependencies: one of them, a renderer of other models, is not available for every
+      # version of Python, and the recipes that are run here do not need it.
       pip install --no-deps tinker-cookbook==0.6.1
     fi
     pip install -r "$here/requirements_$name.txt"

@@ -11,7 +11,7 @@ local key_order = {}
 
 local next, rawget, type, error, floor = next, rawget, type, error, math.floor
 
--- The integers below it have a next one.
+-- Below it, n + 1 differs from n for every integer n.
 local LAST = 2 ^ 53
 
 -- Native: the keys of a table after a given key, in order; and its first key.
@@ -63,8 +63,8 @@ local function ordered_pairs(of)
   return step, { of = of, keys = sorted_keys(of), at = 0 }, nil
 end
 
--- The last traversal of a table by `next`, which has no other place for it. Weak, so it ends with
--- the next garbage collection, and is made again if it is used after that.
+-- The last traversal of each table by `next`, whose arguments cannot hold it. The table is weak: a
+-- garbage collection removes a traversal, and the next call of `next` makes it again.
 ---@type table<table, moonring.KeyWalk>
 local walks = setmetatable({}, { __mode = "kv" })
 

@@ -38,10 +38,10 @@ local function model_facts(service)
   return facts
 end
 
---- Locks output_dir, and opens the door. It answers from the first job that is asked for.
+--- Locks output_dir, and opens the door, which answers requests once the first job is asked for.
 --- Collective over all ranks.
 ---@param service moonring.Service
----@param states table<string, integer> for each model with a state on disk the last seq_id in it
+---@param states table<string, integer> for each model with a state on disk, the last seq_id in it
 function access.open(service, states)
   local c = service.config
   on_first_rank(service.mesh, function()

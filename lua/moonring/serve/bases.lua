@@ -17,7 +17,7 @@ local bases = {}
 ---@field checkpoint moonring.Checkpoint
 ---@field model moonring.Model frozen
 ---@field tokenizer? moonring.Tokenizer nil if the model has no files of one
----@field no_tokenizer? any the error why there is none
+---@field no_tokenizer? any the error of loading the tokenizer
 ---@field notes string[] lines for the terminal
 local Base = {}
 Base.__index = Base
@@ -28,7 +28,7 @@ Base.__index = Base
 local Bases = {}
 Bases.__index = Bases
 
---- The tokenizer. Errors: the one that says why there is none.
+--- The tokenizer. Errors: if the model has none, the error of loading it.
 ---@return moonring.Tokenizer
 function Base:words()
   return self.tokenizer or error(self.no_tokenizer, 0)

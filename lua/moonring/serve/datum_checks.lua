@@ -9,7 +9,8 @@ local FLOATS = { fp32 = true, fp64 = true, bf16 = true, int64 = true, int32 = tr
 
 local function shape_text(tensor) return "[" .. table.concat(tensor:shape(), ", ") .. "]" end
 
--- The place of the first element for which a bool tensor is true, as words: "position 3".
+-- The place of the first element for which a bool tensor is true, as words ("position 3"), and its
+-- index in the flattened tensor.
 local function place_of(mask)
   local flat = mask:flatten():nonzero()[{ 0, 0 }]:item()
   if mask:dim() < 2 then return "position " .. flat, flat end

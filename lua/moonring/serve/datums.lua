@@ -12,8 +12,9 @@ local datums = {}
 ---@field tokens moonring.Tensor int64 [N]
 ---@field inputs table<string, moonring.Tensor> target_tokens and the loss's inputs
 
---- The numbers of all datums behind one another: S positions in all. If a datum has K candidates,
---- tensors are [S, K] with the largest K, and cells without a target have -100 and inputs of 0.
+--- The numbers of all datums, concatenated: S positions. Tensors are [S]; if a datum has several
+--- candidates, [S, K] with the largest K, where cells without a target have the target -100 and
+--- inputs of 0.
 ---@class moonring.serve.Joined
 ---@field firsts integer[] of each datum, its first position, from 0
 ---@field lengths integer[] of each datum, its number of tokens
@@ -70,7 +71,7 @@ function datums.join(list, loss)
   return joined
 end
 
---- The positions of some datums in the joined tensors, behind one another.
+--- The positions of some datums in the joined tensors, concatenated.
 ---@param joined moonring.serve.Joined
 ---@param places integer[] numbers of datums, from 0
 ---@return moonring.Tensor int64

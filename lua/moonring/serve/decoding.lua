@@ -1,16 +1,16 @@
 --- Decodes the answers of a generation's round.
 --
 -- Short prompts are divided over all ranks: each rank decodes its answers alone, so their bits do
--- not depend on the number of ranks. Those whose tokens are wanted as they come are rank 0's. The
--- ranks of the first sp group decode long prompts together, each with the keys of its own tokens.
--- `rollout_spread_length` is the least length of a long prompt.
+-- not depend on the number of ranks. Rank 0 decodes those whose tokens are streamed to the client.
+-- The ranks of the first sp group decode long prompts together, each with the attention keys of its
+-- own tokens. `rollout_spread_length` is the least length of a long prompt.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.serve.decoding
 local decoding = {}
 
-local ALL = 2 ^ 40 -- more tokens than any context: an answer then ends with it
+local ALL = 2 ^ 40 -- more tokens than any context, at whose end an answer ends
 
 local function kind_of(service, ids)
   local spread = service.mesh:sp_size() > 1 and #ids >= service.config.rollout_spread_length
@@ -98,7 +98,8 @@ local function keeper()
   }, kept
 end
 
--- Hands rank 0 what another rank decoded: `text` of decode_short.
+-- Passes the answers of another rank to `receive`. `text`: what that rank gathered in decode_short;
+-- `numbers`: the items that it decoded, all of which fail if it failed.
 local function deliver(text, numbers, receive)
   local made = system.json_decode(text, "answers")
   for _, each in ipairs(made.kept) do receive.answer(each.item, each.answer, each.result) end

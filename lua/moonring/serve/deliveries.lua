@@ -24,7 +24,7 @@ local WAIT = 1 -- seconds in which rank 0 waits for a job, while the others wait
 ---@field session string
 ---@field model string "" if it is not of a model
 ---@field seq integer its place in the order of the model's requests; 0: none
----@field replay boolean whether its result is known, and it only runs again for its effect
+---@field replay boolean whether its result is known, and it runs again only for its effect
 ---@field held boolean whether the client waits for the answer; else it polls for a promise
 ---@field weights? string route asample: the name of the weights (Service:weights)
 
@@ -87,7 +87,7 @@ function deliveries.run(service, jobs)
       answer(service, job, handler(service, job, request_of(job)))
     end)
     if not ok then refusals.refuse(service, job, why) end
-    states.save_due(service) -- after the result, which would be lost if the process ended between
+    states.save_due(service) -- after the result, which a crash between the two would lose
   end
 end
 

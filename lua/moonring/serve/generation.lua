@@ -1,6 +1,6 @@
 --- Generates answers and scores prompts for the requests of a service. Requests of all clients run
 -- together: one forward decodes a token of each answer, whatever its settings. A request's answers
--- depend only on its weights, prompts, key and options, not on the requests beside it.
+-- depend only on its weights, prompts, key and options, not on other requests.
 --
 -- Requests come from rank 0, which sends them to the other ranks in rounds: all requests for the
 -- same weights. In a round prompts are scored first (scoring.lua), and then answers are decoded
@@ -35,13 +35,13 @@ local OPEN_SECONDS = 10 -- how long further requests may join, if the first ones
 ---@field answers? integer answers to each prompt; default 1
 ---@field key integer seeds the draws: in [0, 2^53)
 ---@field options moonring.serve.Sampling
---- `prompt_scores`: log-probs of prompt tokens. `top`: so many likeliest ids at each place. `last`:
---- only of the last tokens; absent: of all but the first. `targets`: by prompt, further ids to
---- score: a list for each token but the first, of K ids each; -1: none.
+--- `prompt_scores` asks for log-probs of prompt tokens: of the `last` ones, or (absent) of all but
+--- the first. `top`: also of this many likeliest ids at each position. `targets`: also of further
+--- ids: for each prompt, a list for each token but the first, of K ids each; -1: none.
 ---@field prompt_scores? { top: integer?, last: integer?, targets: integer[][][]? }
 ---@field top? integer likeliest ids of each new token
 --- `on_token` is called with each new token as it comes: the numbers of its prompt and answer, the
---- id, its log-prob, the likeliest ids. It returns false if the client has gone: the answer ends.
+--- id, its log-prob, the likeliest ids. If it returns false (the client has left), the answer ends.
 ---@field on_token? moonring.OnToken
 ---@field done fun(answers: moonring.RolloutAnswer[][], scores: moonring.serve.Scores[]?)
 ---@field fail? fun(why: any) called in place of `done`; absent: Queue:run raises the error
@@ -51,6 +51,10 @@ local OPEN_SECONDS = 10 -- how long further requests may join, if the first ones
 ---@field service moonring.Service
 ---@field weights moonring.serve.Weights[] all that requests have named, the same on each rank
 ---@field waiting moonring.serve.Pending[] on rank 0
+---@field first integer on rank 0: requests that were added before `run` and have not ended
+---@field running? boolean whether `run` runs
+---@field began? number when it began to run, in seconds of system.clock
+---@field failure? any an error of a request without `fail`, which `run` raises
 local Queue = {}
 Queue.__index = Queue
 
@@ -122,7 +126,7 @@ local function next_round(self)
   return round, owners
 end
 
--- What a round reports to on rank 0.
+-- What receives the results of a round, on rank 0.
 local function receiver(self, round, owners, more)
   local door = self.service.door
   local receive = results.receiver(owners, function()

@@ -1,4 +1,4 @@
---- Checks a request for answers before it runs, so that it cannot fail the requests beside it.
+--- Checks a request for answers before it runs, so that it cannot fail others of its round.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.serve.generation_checks

@@ -1,5 +1,5 @@
---- Requests of a generation on rank 0: their prompts as items of a round, and the results of items
--- until a request has all of its own.
+--- Requests of a generation on rank 0: makes items of a round from their prompts, and collects the
+-- results of the items until a request has all of its results.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.serve.generation_results
@@ -8,7 +8,7 @@ local results = {}
 --- A request that waits or runs.
 ---@class moonring.serve.Pending
 ---@field request moonring.serve.Request
----@field weights integer their number in the queue
+---@field weights integer their index in Queue.weights
 ---@field queue moonring.serve.Queue
 ---@field answers moonring.RolloutAnswer[][] so far
 ---@field scores? moonring.serve.Scores[] so far
@@ -40,7 +40,7 @@ function results.pending(request, weights, queue)
 end
 
 --- Appends the prompts of a request to the items of a round. `owners` gets for each item its
---- request and its number there.
+--- request and the number of its prompt there.
 ---@param pending moonring.serve.Pending
 ---@param items moonring.serve.Item[]
 ---@param owners { pending: moonring.serve.Pending, prompt: integer }[]
@@ -69,7 +69,7 @@ local function end_request(pending, why)
   if request.fail then request.fail(why) else pending.queue.failure = why end
 end
 
--- One result fewer is missing.
+-- Counts a result that has come; the last one ends the request.
 local function settle(pending)
   if pending.left == 0 then return end
   if pending.left == 1 then end_request(pending) else pending.left = pending.left - 1 end
@@ -85,11 +85,12 @@ function results.receiver(owners, is_ending)
   ---@field arrivals fun(kind: "short" | "long"): integer[]
   local receive = {}
 
-  --- Returns false if the client has gone.
+  --- Takes a token. Returns false if the answer is to end: its request has failed, its client has
+  --- left, or the service ends.
   function receive.token(item, answer, id, log_prob, top)
     local pending, prompt = owners[item].pending, owners[item].prompt
     if pending.left > 0 and is_ending() then pending.left = 0 end
-    if pending.left == 0 then return false end -- it has failed
+    if pending.left == 0 then return false end -- failed, or dropped at the end
     local on_token = pending.request.on_token
     if not on_token then return true end
     local ok, stays = pcall(on_token, prompt, answer, id, log_prob, top)

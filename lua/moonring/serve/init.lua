@@ -89,7 +89,8 @@ end
 ---@param jobs moonring.serve.Job[]
 function Service:run(jobs) deliveries.run(self, jobs) end
 
---- The weights of a name: a base model, tinker:// path, or sampling session. Errors: NOT_FOUND.
+--- The weights of a name: a base model, tinker:// path, or sampling session. Collective over all
+--- ranks. Errors: NOT_FOUND.
 ---@param name string
 ---@return moonring.serve.Weights
 function Service:weights(name) return weights.of(self, name) end

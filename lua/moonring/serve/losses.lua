@@ -28,7 +28,7 @@ local losses = {}
 --- A row of the table of losses.
 ---@class moonring.serve.Loss
 ---@field name string
---- `inputs`: those beside target_tokens, by name: "required", or the value of an absent one.
+--- `inputs`: those beside target_tokens, by name: "required", or the value if it is absent.
 ---@field inputs table<string, "required" | number>
 ---@field config table<string, moonring.serve.LossNumber>
 ---@field ratio boolean whether the loss compares lp with q
@@ -151,9 +151,9 @@ function losses.config(loss, given)
   return numbers
 end
 
---- Metrics of a call, from all of its log-probs: sums, and the extremes of exp(lp - q) over the
---- positions with an advantage. Behind the one colon of a name is how clients join the parts of a
---- call.
+--- Metrics of a call, from all of its log-probs: sums, and the least, largest and mean exp(lp - q)
+--- over the positions whose advantage is not 0. The part of a name after its colon is the reduction
+--- by which clients combine the parts of a call that they have split.
 ---@param loss moonring.serve.Loss
 ---@param lp moonring.Tensor fp64
 ---@param of table<string, moonring.Tensor> of the same shape

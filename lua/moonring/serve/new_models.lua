@@ -161,7 +161,7 @@ function new_models.load_into(service, trained, text, optimizer)
   for _, name in ipairs { "rank", "train_attn", "train_mlp", "train_unembed" } do
     if other[name] ~= own[name] and (name == "rank" or own.rank > 0) then
       errors.fail("path: ", text, " has ", name, " ", tostring(other[name]), ", this model ",
-        tostring(own[name]), "; load_weights without model_id makes a model of its own from it")
+        tostring(own[name]), "; load_weights without model_id makes a new model from it")
     end
   end
   if optimizer and not saved_folders.moments(folder) then

@@ -3,8 +3,8 @@
 -- of the call. The result does not depend on the number of ranks.
 --
 -- A call that fails adds nothing to the gradients: those of earlier calls are set aside while the
--- call computes its own, and are added at its end. This takes no more time than one addition, and
--- while a second call of a step runs, the memory of one more set of gradients.
+-- call computes its own, and are added at its end. The cost is one addition, and during the second
+-- and later calls of a step the memory of one more set of gradients.
 local autograd = require "moonring.native.autograd"
 local batches = require "moonring.run.batch"
 local batching = require "moonring.choices.batching"
@@ -48,7 +48,8 @@ local function inputs_at(joined, rows, like)
   return of
 end
 
--- Runs one micro-batch: writes this rank's log-probs into `all`, and adds to the gradients.
+-- Runs one micro-batch: writes this rank's log-probs into `all` ([S] or [S, K], fp64, CPU), and
+-- adds to the gradients.
 local function pass(call, micro, all)
   local batch = batches.new(micro, call.service.attention, call.service.mesh)
   local rows = batch:cut(datums.positions(call.joined, micro:places()))

@@ -6,7 +6,7 @@ local system = require "moonring.native.system"
 ---@class moonring.serve.refusals
 local refusals = {}
 
--- The category of an error in an answer: whether the user can mend it.
+-- Errors that the client can correct: their category is "user", that of others "server".
 local USERS = { INVALID_ARGUMENT = true, NOT_FOUND = true, ALREADY_EXISTS = true,
   PERMISSION_DENIED = true, UNIMPLEMENTED = true, OUT_OF_RANGE = true, FAILED_PRECONDITION = true }
 

@@ -1,5 +1,5 @@
---- Handlers of the jobs that train and save. Each runs on all ranks, and is a function of its job
--- and of earlier ones: when the journal of jobs is replayed, the same weights come about.
+--- Handlers of the jobs that train and save. Each runs on all ranks. Its effect depends only on its
+-- job and on earlier ones, so that replaying the journal gives the same weights.
 local adam_params = require "moonring.serve.adam_params"
 local errors = require "moonring.base.errors"
 local facts = require "moonring.serve.facts"
@@ -36,7 +36,7 @@ local function admit(service, trained)
   facts.model(service, trained)
 end
 
--- Whether the model of a request of creation is there already.
+-- Refuses to create a model whose id is taken.
 local function check_new(service, id)
   if service.models[id] or service.dormant and service.dormant[id] then
     errors.raise("ALREADY_EXISTS", "model_seq_id: the model ", id, " is there already")
@@ -50,7 +50,7 @@ function routes.create_model(service, job, request)
   return { model_id = id, type = "create_model" }
 end
 
--- The result of a pass for a client of SDKs before 0.25, which speak JSON.
+-- The result of a pass as JSON, for SDKs before 0.25, which send JSON.
 local function as_json(log_probs, metrics)
   local outputs = {}
   for i, each in ipairs(log_probs) do
@@ -89,7 +89,7 @@ function routes.optim_step(service, job, request)
   return { metrics = metrics, type = "optim_step" }
 end
 
--- Says once that nothing is deleted by itself.
+-- Notes once that saved weights do not expire.
 local function note_expiry(service, request)
   if fields.value(request.ttl_seconds) == nil or service.has_noted_expiry then return end
   service.has_noted_expiry = true

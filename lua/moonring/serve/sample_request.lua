@@ -141,7 +141,8 @@ local function targets_of(value, length)
   return rows
 end
 
--- What is asked about the prompt's own tokens: of Queue:add, and for the answer.
+-- What a request asks about the prompt's tokens: `prompt_scores` of Queue:add (nil: nothing), and
+-- whether the response has the prompt's log-probs.
 local function scores_of(request, length)
   local wants = fields.get(request, "prompt_logprobs", "boolean", false)
   local top = whole(request, "topk_prompt_logprobs", 0, 0, MOST.top)
@@ -154,7 +155,7 @@ local function scores_of(request, length)
   return { top = top > 0 and top or nil, last = last, targets = targets and { targets } }, wants
 end
 
---- A request, ready to be added to a queue but for `done`.
+--- A request for Queue:add, which still needs `key`, `done` and `fail`.
 ---@class moonring.serve.SampleRequest: moonring.serve.Request
 ---@field seed? integer
 ---@field wants_log_probs boolean whether the prompt's log-probs are part of the answer
@@ -177,8 +178,8 @@ end
 function sample_request.read(request, weights)
   fields.only(request, FIELDS, "asample")
   if whole(request, "prompt_alt_tokens_k", 0, 0, MOST.top) > 0 then
-    errors.raise("UNIMPLEMENTED", "prompt_alt_tokens_k: the service draws no tokens along a ",
-      "prompt; expected 0")
+    errors.raise("UNIMPLEMENTED", "prompt_alt_tokens_k: sampled alternatives to a prompt's ",
+      "tokens are not offered; expected 0")
   end
   if fields.get(request, "record_stability_info", "boolean", false) then
     errors.raise("UNIMPLEMENTED", "record_stability_info: the service has no stable_reinforce; ",

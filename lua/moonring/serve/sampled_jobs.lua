@@ -29,7 +29,7 @@ local function request_of(job)
 end
 
 -- Adds a job to the queue. `known`: weights by name, of the jobs that were added before. Returns
--- false if the job names other weights, and `joins`: every rank must then find them together.
+-- false if the job names other weights and `joins` is true: all ranks must load those together.
 local function add(service, queue, job, handlers, known, joins)
   local request = request_of(job)
   local handler = handlers[job.route]
@@ -37,7 +37,7 @@ local function add(service, queue, job, handlers, known, joins)
   if not known[name] then
     if joins then return false end
     known[name] = service:weights(name)
-    queue:use(known[name]) -- also where `add` then refuses the request on some ranks alone
+    queue:use(known[name]) -- even if `add` then refuses the request: ranks must not differ
   end
   handler.add(service, queue, job, request, known[name])
   return true

@@ -1,6 +1,6 @@
---- Folders of saved weights. A folder is whole or not there: rank 0 writes FOLDER.partial, flushes
--- it, and renames it. An adapter is a folder that PEFT opens, all weights one that Transformers
--- opens; both have state.json, and optimizer.safetensors where the optimizer's state is saved.
+--- Folders of saved weights. A folder is complete or absent: rank 0 writes FOLDER.partial, flushes
+-- it, and renames it. PEFT opens the folder of an adapter, Transformers that of a whole model; both
+-- have state.json, and optimizer.safetensors if the optimizer's state is saved.
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
 local on_first_rank = require "moonring.base.first_rank"

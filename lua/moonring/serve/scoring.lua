@@ -30,7 +30,7 @@ local function packs_of(items, most)
   return packs
 end
 
--- The answers of prompts from the hidden states in some rows.
+-- The answers of prompts: one new token each, from the hidden states [T_local, D] in some rows.
 local function choose(weights, hidden, rows, prompts)
   local model = weights.model
   local vocabulary = model:head():weight():shape()[1]

@@ -31,8 +31,8 @@ local function check_keys(c)
   end
   table.sort(idle)
   if #idle > 0 then
-    c.notes[#c.notes + 1] = "no effect in moonring serve, whose requests bring what a training "
-      .. "needs: " .. table.concat(idle, ", ")
+    c.notes[#c.notes + 1] = "no effect in moonring serve (set by requests, or used only by train): "
+      .. table.concat(idle, ", ")
   end
 end
 

@@ -20,7 +20,7 @@ local MOST = { adapters = 64, whole = 8 }
 ---@field model? moonring.Model nil if it is on disk, or dropped
 ---@field is_on_disk? boolean
 ---@field is_dropped? boolean
----@field used integer when it was used last, counted in uses
+---@field used integer number of its last use; all uses of weights are counted from 1
 
 local function folder_of(service, id) return service.folder .. "/snapshots/" .. id end
 

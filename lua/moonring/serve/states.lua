@@ -1,7 +1,7 @@
 --- States of trained models on disk, from which they continue after a restart: states/MODEL/SEQ has
 -- weights, moments and step count after the request SEQ. Requests up to it need not be run again. A
--- state is saved after a step of the optimizer, when the requests since the last one took so long
--- that saving costs little beside them.
+-- state is saved after a step of the optimizer, if the requests since the last state took so long
+-- that saving costs little beside them, and after weights were loaded.
 local errors = require "moonring.base.errors"
 local facts = require "moonring.serve.facts"
 local saved_folders = require "moonring.serve.saved_folders"
@@ -14,7 +14,7 @@ local trained_models = require "moonring.serve.trained"
 local states = {}
 
 local LEAST = 20  -- seconds of computation between two states
-local SHARE = 20  -- and at least this many times what the last one took to save
+local SHARE = 20  -- and at least this many times the seconds of saving the last one
 
 local function folder_of(service, id, seq)
   return ("%s/states/%s%s"):format(service.folder, id, seq and "/" .. seq or "")
@@ -46,18 +46,18 @@ function states.save(service, trained, seq)
   if service.door then service.door:saved(trained.id, seq) end
 end
 
---- Wants a model's state to be saved after the request that runs. The state is that after a step of
---- the optimizer, or after weights were loaded.
+--- Asks `save_due` to save a model's state after the current request, which made a step of the
+--- optimizer or loaded weights.
 ---@param service moonring.Service
 ---@param trained moonring.serve.Trained
 ---@param seq integer the request
----@param always? boolean whether to save it however short ago the last one was saved
+---@param always? boolean whether it is saved however recent the last one is
 function states.want(service, trained, seq, always)
   service.wanted_state = { trained = trained, seq = seq, always = always }
 end
 
---- Saves the state that the last request wanted, if it is due. Call it when the request has its
---- result: a request in a saved state is not run again. Collective over all ranks.
+--- Saves the state that the last request asked for (`want`), if it is due. Call it when the request
+--- has its result: a request in a saved state is not run again. Collective over all ranks.
 ---@param service moonring.Service
 function states.save_due(service)
   local wanted = service.wanted_state

@@ -70,9 +70,10 @@ local function whole(service, values, layout)
   return collectives.gather_stream(values, layout, service.mesh):tolist()
 end
 
--- The log-probs of a pack. Returns, by row of the stream: log-probs of the next token, of the
--- likeliest ids, and of the requested targets, one behind the other; and the likeliest ids. One
--- call of log_prob computes all of them, so that an id has one number in all lists.
+-- The log-probs of a pack. Returns a list for each token of the stream, with the log-probs of the
+-- next token, of the `top` likeliest ids and of the requested targets, in this order; and a list of
+-- the likeliest ids (nil if `top` is 0). One call of log_prob computes all of them, so that an id
+-- has the same number in all lists.
 local function log_probs_of(service, model, hidden, targets, layout, top, requested)
   local head, how = model:head(), { dtype = model:matmul_dtype() }
   local columns, ids = { targets:unsqueeze(1) }, nil

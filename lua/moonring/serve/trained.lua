@@ -88,7 +88,7 @@ local function norm_of(self)
 end
 
 --- Makes a step of AdamW with the gradients of all calls since the last one, and clears them. A
---- parameter without a gradient is updated as if it were 0: its moments and its weight decay.
+--- parameter without a gradient is updated as with a gradient of 0: its moments and weight decay.
 --- Collective over all ranks.
 ---@param params moonring.serve.AdamParams
 ---@return table<string, number> metrics
@@ -132,7 +132,7 @@ function Trained:load_moments(tensors, steps)
   self.steps = steps
 end
 
---- What is saved beside the weights.
+--- What state.json holds of the saved weights.
 ---@param seq integer the last request that they contain
 ---@return moonring.serve.SavedState
 function Trained:saved_state(seq)

@@ -16,7 +16,7 @@ local weights = {}
 ---@field model moonring.Model
 ---@field base moonring.serve.Base
 
--- How many saved weights stay loaded for sampling: adapters, and models of their own.
+-- How many saved weights stay loaded for sampling: adapters, and whole models.
 local KEPT = { adapters = 8, whole = 1 }
 
 --- How weights are saved.
@@ -27,10 +27,10 @@ local KEPT = { adapters = 8, whole = 1 }
 ---@field moments boolean whether the optimizer's state is saved too
 ---@field user_metadata? table
 
--- Decides what to do with a folder that may be there: "write" it; "keep" what is there; "taken":
--- refuse. A request that is run again after a restart (`replay`) had saved its folder before, and
--- what is there now, or that nothing is, comes of later requests. One that was interrupted finds
--- its own folder, or none.
+-- Decides what to do with a folder that may exist: "write" it; "keep" what is there; "taken":
+-- refuse. A request with `replay` had saved its folder before the restart; later requests may have
+-- replaced or deleted it, and are not run again, so the folder is kept as it is. A request that was
+-- interrupted finds its own folder, or none.
 local function decide(folder, state, saving, replay)
   if replay then return "keep" end
   local there = saved_folders.read(folder)
@@ -160,7 +160,7 @@ local function of_path(service, text)
 end
 
 --- The weights of a name: a base model's, a tinker:// path, or the sampling_session_id of a
---- snapshot. Errors: NOT_FOUND, with the nearest name.
+--- snapshot. Collective over all ranks. Errors: NOT_FOUND, with the nearest name.
 ---@param service moonring.Service
 ---@param name string
 ---@return moonring.serve.Weights

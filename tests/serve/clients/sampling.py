@@ -14,7 +14,7 @@ CLOSE = 2e-5  # between two computations of a log-prob in fp32
 
 
 def draw(sampler, ids, count=1, **more):
-    """A sample of `count` answers, that nothing ends but max_tokens unless `more` says so."""
+    """A sample of `count` answers: max_tokens each, unless `more` has stops."""
     asked = {
         name: more.pop(name)
         for name in list(more)

@@ -1,7 +1,7 @@
 """Starts a server by a command line, waits until it answers, kills it and starts it again.
 
-In the words of the line {port} is a free port and {out} a folder that outlives the process; the
-same line is used for each start.
+In the command line, {port} stands for a free port and {out} for a folder that outlives the process;
+the same command line is used for each start.
 """
 
 import os

@@ -1,5 +1,5 @@
---- Requests of training that are refused: each with a message that teaches, and without any effect
--- on the gradients of earlier calls, bit for bit.
+--- Requests of training that are refused: each with a message that says what was expected, and
+-- without any effect on the gradients of earlier calls, bit for bit.
 -- refusals_test.lua FIXTURES MODEL FOLDER [key=value...]
 package.path = arg[1] .. "/?.lua;" .. package.path
 local moonring = require "moonring"

@@ -41,8 +41,8 @@ function Choice:push(id, log_prob, top)
   return self.answer:push(token.bytes, token.is_special), token
 end
 
---- The answer has ended.
----@param is_stopped boolean by a stop id or text, not at its most tokens
+--- Ends the answer.
+---@param is_stopped boolean whether a stop id or text ended it; false: its limit of tokens did
 function Choice:finish(is_stopped)
   self.last_text = self.answer:finish()
   self.reason = (is_stopped or self.answer.stopped) and "stop" or "length"

@@ -1,4 +1,4 @@
---- Errors in OpenAI's form: { error = { message, type, param, code } } with a status of HTTP.
+--- Errors in OpenAI's form: { error = { message, type, param, code } } with an HTTP status.
 -- Clients repeat requests that get a 5xx, 408, 409 or 429: a request that is wrong gets none of
 -- these.
 local field_rows = require "moonring.serve.openai.field_rows"

@@ -9,7 +9,7 @@ local tokens = require "moonring.serve.openai.tokens"
 ---@field routes table<string, fun(service: moonring.Service, job: table, request: table): table>
 local openai = {}
 
---- Handlers for sampled_jobs.run.
+--- Handlers for sampled_jobs.run, by route.
 ---@type table<string, moonring.serve.SampledRoute>
 openai.handlers = { completions = completions, chat_completions = chat_completions }
 

@@ -57,8 +57,8 @@ function prompts.read(read, tokenizer)
   return list
 end
 
---- Corrects the first token of a prompt's text: some tokenizers put a space before a text, which
---- the token has and the text has not; and the text does not show a bos that was put before it.
+--- Makes the first token fit the prompt's text. A bos that was put before the text is not shown in
+--- it. A space that some tokenizers put before a text is removed from the token.
 ---@param tokens moonring.serve.openai.Token[]
 ---@param text string
 ---@return moonring.serve.openai.Token[] tokens

@@ -52,7 +52,7 @@ function Reply:usage()
     total_tokens = prompt + completion }
 end
 
---- Sends a part of a streamed response. Returns false if the client has gone.
+--- Sends a part of a streamed response. Returns false if the client has left.
 ---@param part_choices table[]
 ---@param usage? table
 ---@return boolean
@@ -76,7 +76,7 @@ function Reply:open()
   end
 end
 
---- Takes a token of a choice as it comes. Returns false if the client has gone.
+--- Takes a token of a choice as it comes. Returns false if the client has left.
 ---@param choice moonring.serve.openai.Choice
 ---@param id integer
 ---@param log_prob number

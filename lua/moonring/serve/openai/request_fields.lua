@@ -1,5 +1,5 @@
---- Reads the fields of a request of OpenAI's API by a typed table: its checks, the messages of its
--- errors and docs/completions.md come from the same rows. A row:
+--- Reads the fields of a request of OpenAI's API by a table with a row for each field. The checks,
+-- the error messages and docs/completions.md come from the same rows. A row:
 --
 --   { name, type, default, meaning, least = , most = , above = , only = , refused = , idle = }
 --

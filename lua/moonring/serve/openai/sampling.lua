@@ -97,8 +97,8 @@ end
 --- `on_scores` is called before the answers are formed.
 ---@field on_scores? fun(reply: moonring.serve.openai.Reply, scores: moonring.serve.Scores[]?)
 
--- Whether tokens are taken as they come: rank 0 then decodes them. On one rank it always does,
--- which ends the answers of a client that has gone.
+-- Whether tokens are taken as they come: rank 0 then decodes the request. On one rank this is
+-- always so, so that the answers of a client that has left can be ended.
 local function takes_tokens(service, request)
   if request.read.stream then return not (request.prompt_scores or request.read.echo) end
   return service.mesh:size() == 1

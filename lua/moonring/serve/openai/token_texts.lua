@@ -5,8 +5,8 @@ local system = require "moonring.native.system"
 ---@class moonring.serve.openai.token_texts
 local token_texts = {}
 
---- The text of a token as responses show it: bytes that are no whole characters as
---- "bytes:\xe2\x82", as OpenAI does.
+--- The text of a token as responses show it. Bytes that are not whole characters are shown as
+--- "bytes:\xe2\x82", as by OpenAI.
 ---@param bytes string
 ---@return string
 function token_texts.shown(bytes)
@@ -50,7 +50,8 @@ function token_texts.answer(tokenizer, request)
     parts = {}, pending = "", bytes = "", stopped = false }, AnswerText)
 end
 
--- The first place of a stop text; of several there the longest text's end.
+-- The bytes of the first stop text: its first and last. If several begin there, that of the first
+-- in the list.
 local function find_stop(text, stops)
   local first, last
   for _, stop in ipairs(stops) do
