@@ -99,8 +99,8 @@ std::vector<serve::Service::BaseModel> ReadBaseModels(lua_State* L, Options& opt
 }
 
 std::chrono::milliseconds Milliseconds(double seconds, const char* name) {
-  TORCH_CHECK_VALUE(seconds > 0 && seconds <= 1e7, name, ": expected more than 0 seconds, got ",
-                    seconds);
+  TORCH_CHECK_VALUE(seconds > 0 && seconds <= 1e7, name,
+                    ": expected more than 0 and at most 1e7 seconds, got ", seconds);
   return std::chrono::milliseconds(std::llround(1000 * seconds));
 }
 

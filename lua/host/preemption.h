@@ -5,9 +5,8 @@
 // them; a script checks for them between steps.
 //
 //   SIGUSR1                 save
-//   SIGTERM SIGINT SIGHUP   save and end; a second signal of the same kind
-//   (lua/host/signal_count.h)
-//                           ends the process at once
+//   SIGTERM SIGINT SIGHUP   save and end; a second signal of the same kind ends the process at once
+//                           (signal_count.h)
 //
 // Signals that are ignored when CatchPreemption is called stay ignored, except SIGUSR1: nohup
 // ignores SIGHUP, and a shell ignores SIGINT for background processes. Only for the program

@@ -14,7 +14,7 @@ namespace moonring::lua {
 // right.
 bool IsSameSecret(absl::string_view secret, absl::string_view given);
 
-// Whether a Host header, with or without a port, is localhost or a loopback address.
+// Whether a Host header, with or without a port, or an address is localhost or a loopback address.
 bool IsLoopbackHost(absl::string_view host);
 
 // Whether an Origin header is absent ("") or names the server itself by the same Host header.

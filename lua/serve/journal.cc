@@ -114,24 +114,35 @@ absl::Status Journal::Begin() {
 
 absl::Status Journal::Each(const std::function<void(const Record&)>& read) {
   std::string text;
+  bool is_damaged = false;  // and not only incomplete
   for (;;) {
     RecordHead head{};
     ASSIGN_OR_RETURN(bool is_whole,
                      ReadExactly(file_, bytes_, reinterpret_cast<char*>(head.data()), kHeadBytes));
-    if (!is_whole || head[0] > kMostFields || head[1] > kMostBody) break;
+    if (!is_whole) break;
+    if (head[0] > kMostFields || head[1] > kMostBody) {
+      is_damaged = true;
+      break;
+    }
     text.resize(size_t{head[0]} + head[1]);
     ASSIGN_OR_RETURN(is_whole,
                      ReadExactly(file_, bytes_ + int64_t(kHeadBytes), text.data(), text.size()));
     if (!is_whole) break;
     const auto record = DecodeRecord(head, text);
-    if (!record) break;
+    if (!record) {
+      is_damaged = true;
+      break;
+    }
     const Place place{bytes_, static_cast<int64_t>(kHeadBytes + text.size())};
     bytes_ += place.bytes;
     read({std::move(record->first), record->second, place});
   }
   const off_t end = lseek(file_, 0, SEEK_END);
   if (end < 0) return Failure(errno);
-  ASSIGN_OR_RETURN(const int64_t next, NextWhole(bytes_ + 1, end));
+  int64_t next = -1;
+  if (is_damaged) {
+    ASSIGN_OR_RETURN(next, NextWhole(bytes_ + 1, end));
+  }
   if (next >= 0) {
     return absl::DataLossError(absl::StrCat(
         path_, ": the record at byte ", bytes_, " is damaged, and whole ones follow at byte ", next,
@@ -175,6 +186,11 @@ absl::StatusOr<Journal::Place> Journal::Append(const json& fields, absl::string_
         absl::StrCat("expected at most ", kMostBody, " bytes in a record, got ", body.size()));
   }
   const std::string record = EncodeRecord(fields, body);
+  if (record.size() - kHeadBytes - body.size() > kMostFields) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMostFields, " bytes in a record's fields, got ",
+                     record.size() - kHeadBytes - body.size()));
+  }
   const std::lock_guard lock(mutex_);
   size_t done = 0;
   while (done < record.size()) {

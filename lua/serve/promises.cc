@@ -325,12 +325,14 @@ std::vector<Journal::Kept> Promises::Kept(std::vector<std::pair<std::string, boo
             [](const Promise* a, const Promise* b) { return a->number < b->number; });
   std::vector<Journal::Kept> records;
   for (const Promise* promise : all) {
-    const bool may_run = !promise->result || IsReplayed(*promise);
+    // A result that the journal could not take, for a full disk, is computed again.
+    const bool has_result = promise->result && promise->result_place.offset >= 0;
+    const bool may_run = !has_result || IsReplayed(*promise);
     records.push_back({promise->place,
                        RequestRecord(promise->request, promise->begun, promise->crashes),
                        /*drops_body=*/!may_run});
     owners.emplace_back(promise->request.id, false);
-    if (!promise->result) continue;
+    if (!has_result) continue;
     records.push_back({promise->result_place,
                        ResultRecord(promise->request.id, *promise->result, promise->forgotten),
                        /*drops_body=*/promise->forgotten});

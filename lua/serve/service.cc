@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status/status_macros.h"
 #include "base/text/nearest_name.h"
@@ -28,7 +29,12 @@ int HttpStatusOf(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return 404;
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
       return 422;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
     case absl::StatusCode::kCancelled:  // a session has ended, a result was forgotten
       return 410;
     default:
@@ -48,8 +54,9 @@ absl::string_view GivenKey(const lua::HttpServer::Request& asked) {
   }
   const auto found = asked.headers.find("authorization");
   if (found == asked.headers.end()) return {};
-  absl::string_view given = found->second;
-  return absl::ConsumePrefix(&given, "Bearer ") ? given : absl::string_view();
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
+  return absl::EqualsIgnoreCase(parts.first, "bearer") ? parts.second : absl::string_view();
 }
 
 absl::string_view HeaderOf(const lua::HttpServer::Request& asked, const char* name) {

@@ -91,7 +91,7 @@ local bad = {
   { "user: asample:1:2: not valid JSON", "{" }, { "expected a JSON object, got 3", "3" },
   { "did you mean 'num_samples'", sample { num_sample = 2 } },
   { "num_samples: expected 1 to 4096, got 0", sample { num_samples = 0 } },
-  { "num_samples: expected a integer, got 'many'", sample { num_samples = "many" } },
+  { "num_samples: expected an integer, got 'many'", sample { num_samples = "many" } },
   { "sampling_params: unknown field 'tempreature'", sample(params { tempreature = 1 }) },
   { "temperature: expected a number, 0 (greedy) or more, got -1",
     sample(params { temperature = -1 }) },
@@ -104,7 +104,7 @@ local bad = {
     sample { prompt = prompt(5, 99999) } },
   { "chunk 1: image: the service takes text alone", sample { prompt = { chunks = { {
     type = "encoded_text", tokens = { 5 } }, { type = "image", data = "", format = "png" } } } } },
-  { "prompt_alt_tokens_k: the service draws no", sample { prompt_alt_tokens_k = 2 } },
+  { "prompt_alt_tokens_k: sampled alternatives", sample { prompt_alt_tokens_k = 2 } },
   { "record_stability_info: the service has no", sample { record_stability_info = true } },
   { "prompt_logprobs_last_n: expected prompt_logprobs", sample { prompt_logprobs_last_n = 2 } },
   { "prompt_logprobs_last_n: expected 1 to 4, got 5", sample { prompt_logprobs = true,

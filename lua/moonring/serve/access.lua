@@ -7,6 +7,9 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.serve.access
 local access = {}
 
+-- Of the addresses that mean every one of this machine, one that a client can reach.
+local EVERY = { ["0.0.0.0"] = "127.0.0.1", ["::"] = "::1" }
+
 --- Refuses an output_dir that another process has locked, and a port that is in use; changes
 --- nothing. Collective over all ranks.
 ---@param service moonring.Service
@@ -60,7 +63,8 @@ end
 ---@return string[]
 function access.lines(service)
   local c = service.config
-  local host = c.host == "0.0.0.0" and "127.0.0.1" or c.host
+  local host = EVERY[c.host] or c.host
+  if host:find ":" then host = "[" .. host .. "]" end
   local address = ("http://%s:%d"):format(host, service.door:port())
   return {
     "serve  " .. service.bases.list[1].name .. " at " .. address,

@@ -16,8 +16,12 @@ end
 
 local function shown(value)
   if type(value) == "string" then return "'" .. value .. "'" end
-  return type(value) == "table" and "a table" or tostring(value)
+  return type(value) == "table" and "a list or an object" or tostring(value)
 end
+
+-- Kinds as a client's messages have them.
+local NAMES = { string = "a string", number = "a number", integer = "an integer",
+  boolean = "true or false", table = "a list or an object" }
 
 --- A field of an object, or a default if it is absent or null. Errors: INVALID_ARGUMENT for another
 --- type; for a required field (no default given) that is absent.
@@ -31,12 +35,12 @@ function fields.get(object, name, kind, default, where)
   local value = fields.value(object[name])
   local place = (where and where .. ": " or "") .. name
   if value == nil then
-    if default == nil then errors.fail(place, ": expected a ", kind, ", got none") end
+    if default == nil then errors.fail(place, ": expected ", NAMES[kind], ", got none") end
     return default
   end
   local fits = type(value) == (kind == "integer" and "number" or kind)
   if kind == "integer" and fits then fits = value % 1 == 0 and math.abs(value) < 2 ^ 53 end
-  if not fits then errors.fail(place, ": expected a ", kind, ", got ", shown(value)) end
+  if not fits then errors.fail(place, ": expected ", NAMES[kind], ", got ", shown(value)) end
   return value
 end
 

@@ -28,7 +28,7 @@ end
 
 local function reply(door, job, code, message)
   if not DETAILED[job.route] then return error_form.reply(door, job, code, message) end
-  local status = code == "NOT_FOUND" and 404 or code == "INVALID_ARGUMENT" and 422 or 503
+  local status = code == "NOT_FOUND" and 404 or USERS[code] and 422 or 503
   door:reply(job.id, status, "application/json", system.json_encode { detail = message })
 end
 

@@ -28,11 +28,8 @@ local KEPT = { adapters = 8, whole = 1 }
 ---@field user_metadata? table
 
 -- Decides what to do with a folder that may exist: "write" it; "keep" what is there; "taken":
--- refuse. A request with `replay` had saved its folder before the restart; later requests may have
--- replaced or deleted it, and are not run again, so the folder is kept as it is. A request that was
--- interrupted finds its own folder, or none.
-local function decide(folder, state, saving, replay)
-  if replay then return "keep" end
+-- refuse. A request that was interrupted finds its own folder, or none.
+local function decide(folder, state, saving)
   local there = saved_folders.read(folder)
   if not there or saving.overwrite then return "write" end
   local is_own = there.model_id == state.model_id and there.seq == state.seq
@@ -53,7 +50,7 @@ function weights.save(service, trained, saving, job)
   local text = tinker_paths.text(path.model, path.kind, path.name)
   local state = trained:saved_state(job.seq)
   state.user_metadata = saving.user_metadata
-  local decision = decide(folder, state, saving, job.replay)
+  local decision = decide(folder, state, saving)
   service.mesh:barrier() -- before rank 0 changes the folder
   if decision == "taken" then
     errors.raise("ALREADY_EXISTS", "path: ", text, " is saved already; expected another name, or ",

@@ -115,6 +115,17 @@ TEST(Journal, RefusesADamageBeforeWholeRecords) {
   EXPECT_EQ(Read(path).records.size(), 2);
 }
 
+// A client's body may itself be a record; when its append was cut, that is no damage.
+TEST(Journal, DropsAnIncompleteRecordThatHoldsAWholeOne) {
+  const std::string path = NewPath("journal_inner"), inner_path = NewPath("journal_of_client");
+  ASSERT_TRUE(Read(inner_path).journal->Append({{"name", "x"}}, "inner").ok());
+  std::ifstream inner(inner_path, std::ios::binary);
+  const std::string record((std::istreambuf_iterator<char>(inner)), {});
+  ASSERT_TRUE(Read(path).journal->Append({{"name", "a"}}, record + record).ok());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_THAT(Read(path).records, IsEmpty());
+}
+
 TEST(Journal, DropsADamagedRecord) {
   const std::string path = NewPath("journal_damaged");
   int64_t first = 0;

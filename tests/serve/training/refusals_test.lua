@@ -114,7 +114,7 @@ refused("NOT_FOUND", "did you mean 'model'", create, {}, { base_model = "modle" 
 refused(INVALID, "nothing would be trained", create, { train_attn = false, train_mlp = false,
   train_unembed = false })
 refused(INVALID, "rank: expected 1 to", create, { rank = -1 })
-refused(INVALID, "rank: expected a integer", create, { rank = 1.5 })
+refused(INVALID, "rank: expected an integer", create, { rank = 1.5 })
 refused(INVALID, "unknown field 'ranks'", create, { ranks = 1 })
 refused("UNIMPLEMENTED", "dimuon", create, {}, { optimizer_config = { type = "dimuon" } })
 refused("ALREADY_EXISTS", "S:train:0", create, {}, { model_seq_id = 0 })
