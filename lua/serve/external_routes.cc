@@ -52,10 +52,12 @@ Impl::Answer Impl::ExternalUrls(const Asked& asked, const Match& match) {
   const std::string path = ExternalPath(model, name);
   if (options_.external.empty() || !registry_->Fact("weights", path))
     return absl::NotFoundError(absl::StrCat("there are no saved weights ", path));
-  const auto host = asked.headers.find("host");
+  const auto host = asked.headers.find("host"), proxied = asked.headers.find("x-forwarded-proto");
+  // A proxy with TLS in front says how the client reached it.
+  const bool is_tls = proxied != asked.headers.end() && proxied->second == "https";
   Json urls = Json::object();
   for (const std::string& file : FilesOf(absl::StrCat(options_.external, "/", model, "/", name))) {
-    urls[file] = absl::StrCat("http://", host == asked.headers.end() ? "" : host->second, kFilePath,
+    urls[file] = absl::StrCat(is_tls ? "https://" : "http://", host == asked.headers.end() ? "" : host->second, kFilePath,
                               file_token_, "/", model, "/", name, "/", file);
   }
   return JsonResponse({{"urls", std::move(urls)}, {"expires", "2100-01-01T00:00:00Z"}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -274,6 +275,7 @@ TEST_F(ServiceTest, ChecksKeysAndOrigins) {
   EXPECT_EQ(status({{"x-api-key", key}}), 200);
   EXPECT_EQ(status({{"api-key", key}}), 200);
   EXPECT_EQ(status({{"Authorization", "Bearer " + key}}), 200);
+  EXPECT_EQ(status({{"Authorization", "bearer " + key}}), 200);
   EXPECT_EQ(status({{"Authorization", key}}), 401);
   EXPECT_EQ(status({{"X-API-Key", key}, {"Host", "evil.example"}}), 403);
   EXPECT_EQ(status({{"X-API-Key", key}, {"Origin", "http://evil.example"}}), 403);
@@ -286,6 +288,35 @@ TEST_F(ServiceTest, ChecksKeysAndOrigins) {
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("X-API-Key"));
   EXPECT_THAT(Get("/api/v1/heathz").body.value("detail", ""),
               HasSubstr("did you mean '/api/v1/healthz'"));
+}
+
+TEST_F(ServiceTest, GivesFilesOfPublishedWeights) {
+  options_.external = ::testing::TempDir() + "/external";
+  std::filesystem::create_directories(options_.external + "/m/w");
+  std::ofstream(options_.external + "/m/w/adapter.txt") << "numbers";
+  std::ofstream(options_.external + "/secret.txt") << "no weights";
+  Start();
+  Begin();
+  const std::string urls =
+      "/api/v1/training_runs/m/checkpoints/external_weights/w/external_weights_urls";
+  EXPECT_EQ(Get(urls).status, 404);
+  service_->Publish("weights", "tinker://m/external_weights/w", "{}");
+  httplib::Client client("127.0.0.1", service_->port());
+  const auto url = [&](httplib::Headers headers) {
+    headers.insert({"X-API-Key", kKey});
+    const auto got = client.Get(urls, headers);
+    return got ? Json::parse(got->body)["urls"].value("adapter.txt", "") : "";
+  };
+  const std::string here = "http://127.0.0.1:" + std::to_string(service_->port());
+  ASSERT_EQ(url({}).substr(0, here.size()), here);
+  EXPECT_EQ(url({{"X-Forwarded-Proto", "https"}}).substr(0, 8), "https://");
+  const std::string path = url({}).substr(here.size());
+  const auto file = client.Get(path);  // without the key
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->body, "numbers");
+  const std::string folder = path.substr(0, path.find("/m/w/"));
+  EXPECT_EQ(client.Get(folder + "/m/w/%2e%2e%2f%2e%2e%2fsecret.txt")->status, 404);
+  EXPECT_EQ(client.Get("/api/v1/external_files/0123/m/w/adapter.txt")->status, 401);
 }
 
 TEST_F(ServiceTest, EndsSessions) {
