@@ -299,7 +299,7 @@ void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;
   const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   const bool says = !rendezvous.has_value() || rendezvous->rank == 0;
-  CatchPreemption(!says                   ? PreemptionAnswer::kNone
+  CatchPreemption(!says                    ? PreemptionAnswer::kNone
                   : at_end.value_or(false) ? PreemptionAnswer::kAtEnd
                                            : PreemptionAnswer::kAtBorder);
 }

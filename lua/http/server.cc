@@ -85,10 +85,10 @@ class HttpServer::Impl : public SessionOwner {
     if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
     if (!error) acceptor_.non_blocking(true, error);
     if (error) {
-      return absl::UnavailableError(absl::StrCat(
-          address.is_loopback() ? "" : options_.host + ", ", "port ", options_.port, ": ",
-          error.message(),
-          error == asio::error::address_in_use ? "; port=0 takes any free one" : ""));
+      return absl::UnavailableError(
+          absl::StrCat(address.is_loopback() ? "" : options_.host + ", ", "port ", options_.port,
+                       ": ", error.message(),
+                       error == asio::error::address_in_use ? "; port=0 takes any free one" : ""));
     }
     return absl::OkStatus();
   }

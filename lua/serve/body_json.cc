@@ -83,9 +83,9 @@ absl::StatusOr<int64_t> IntegerField(const Json& object, const char* key, int64_
   if (value == nullptr) return *fallback;
   // The whole range of int64 is accepted: a copy of a sampling client in another process numbers
   // its requests from a start of up to 10^18.
-  const bool is_int64 = value->is_number_integer() &&
-                        (!value->is_number_unsigned() ||
-                         value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
+  const bool is_int64 =
+      value->is_number_integer() && (!value->is_number_unsigned() ||
+                                     value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
   if (is_int64 && value->get<int64_t>() >= least) return value->get<int64_t>();
   const double number = value->is_number_float() ? value->get<double>() : std::nan("");
   if (!(number >= static_cast<double>(least) && number <= kLargestInteger &&

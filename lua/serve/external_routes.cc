@@ -57,7 +57,8 @@ Impl::Answer Impl::ExternalUrls(const Asked& asked, const Match& match) {
   const bool is_tls = proxied != asked.headers.end() && proxied->second == "https";
   Json urls = Json::object();
   for (const std::string& file : FilesOf(absl::StrCat(options_.external, "/", model, "/", name))) {
-    urls[file] = absl::StrCat(is_tls ? "https://" : "http://", host == asked.headers.end() ? "" : host->second, kFilePath,
+    urls[file] = absl::StrCat(is_tls ? "https://" : "http://",
+                              host == asked.headers.end() ? "" : host->second, kFilePath,
                               file_token_, "/", model, "/", name, "/", file);
   }
   return JsonResponse({{"urls", std::move(urls)}, {"expires", "2100-01-01T00:00:00Z"}});

@@ -187,9 +187,9 @@ absl::StatusOr<Journal::Place> Journal::Append(const json& fields, absl::string_
   }
   const std::string record = EncodeRecord(fields, body);
   if (record.size() - kHeadBytes - body.size() > kMostFields) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", kMostFields, " bytes in a record's fields, got ",
-                     record.size() - kHeadBytes - body.size()));
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMostFields,
+                                                   " bytes in a record's fields, got ",
+                                                   record.size() - kHeadBytes - body.size()));
   }
   const std::lock_guard lock(mutex_);
   size_t done = 0;

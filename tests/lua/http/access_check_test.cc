@@ -19,9 +19,8 @@ TEST(AccessCheckTest, ComparesSecrets) {
 }
 
 TEST(AccessCheckTest, KnowsHostsOfThisMachine) {
-  for (const char* host :
-       {"localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:8000", "127.0.0.2:80",
-        "[::1]", "[::1]:8000", "::1"})
+  for (const char* host : {"localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:8000",
+                           "127.0.0.2:80", "[::1]", "[::1]:8000", "::1"})
     EXPECT_TRUE(IsLoopbackHost(host)) << host;
   for (const char* host :
        {"", ":80", "example.org", "localhost.example.org:80", "127.0.0.1.example.org",
