@@ -1,8 +1,8 @@
 --- A custom service around the core of `moonring serve`: every optimizer step passes a hook,
 -- which bounds the learning rate and writes a line about the step; sampling passes unchanged.
 --   moonring lua/examples/serve_hooks.lua MODEL [key=value...]
--- What a handler does must depend only on its job and on earlier ones, and be the same on every
--- rank. Then replaying the journal after a crash gives the same results, and so do several ranks.
+-- A handler's effect must depend only on its job and on earlier jobs, and be the same on every
+-- rank: the journal is replayed after a crash, and every rank runs the same jobs.
 local moonring = require "moonring"
 
 local MOST = 1e-3 -- highest learning rate

@@ -45,7 +45,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBytes = 1 << 20;  // of a request's body
-constexpr int kMostNesting = 100;       // of values, which are processed by recursive calls
+constexpr int kMostNesting = 100;       // depth of nested values; they are read recursively
 
 constexpr int kAtATime = 8;  // requests that are answered at the same time
 constexpr int kOpen = 32;    // including those that wait; further connections are not accepted

@@ -11,7 +11,8 @@
 // (little-endian; sizes in bytes). An append is one write, so that a process that is killed leaves
 // at most one incomplete record at the end, which the next start drops. Appends are not flushed to
 // the disk: they survive the process, not the machine; Rewrite flushes. A damaged record that whole
-// ones follow is an error: requests that were answered would be lost.
+// ones follow is an error: requests that were answered would be lost. (A damaged size that reaches
+// beyond the end of the file cannot be told from an incomplete record.)
 //
 // Thread-safe. Errors are those of the file system, with the path; after a failed append the
 // file is cut back to the last whole record.

@@ -24,8 +24,8 @@ absl::StatusOr<WireDtype> WireDtypeOf(int64_t number);
 const char* NameOf(WireDtype dtype);
 int64_t SizeOf(WireDtype dtype);
 
-// Returns little-endian numbers as a tensor [N] of float32 or int64. INVALID_ARGUMENT if the size
-// of `bytes` is not a multiple of SizeOf(dtype).
+// Returns little-endian numbers as a tensor [N] of float32 or int64. INVALID_ARGUMENT if `bytes`
+// has a size that is not a multiple of SizeOf(dtype).
 absl::StatusOr<at::Tensor> NumbersOf(absl::string_view bytes, WireDtype dtype);
 
 struct SparseIndices {

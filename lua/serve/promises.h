@@ -50,7 +50,7 @@ class Promises {
     std::chrono::seconds unclaimed{10'800};  // a result that was not delivered
     std::chrono::seconds missing{600};       // how long a request waits for an earlier seq_id
     int64_t most_promises = 1 << 20;
-    int64_t most_bytes = int64_t{4} << 30;  // of bodies and results in memory
+    int64_t most_bytes = int64_t{4} << 30;  // limit for bodies and results in memory
     // The journal is rewritten once it has this many bytes beyond twice its last rewritten size.
     int64_t least_garbage = int64_t{64} << 20;
     int crashes = 10;  // ends of the process in a row after which a request fails

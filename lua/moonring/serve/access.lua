@@ -7,7 +7,7 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.serve.access
 local access = {}
 
--- Of the addresses that mean every one of this machine, one that a client can reach.
+-- Addresses that listen on all interfaces, and the loopback address that then reaches them.
 local EVERY = { ["0.0.0.0"] = "127.0.0.1", ["::"] = "::1" }
 
 --- Refuses an output_dir that another process has locked, and a port that is in use; changes

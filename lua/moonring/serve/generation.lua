@@ -126,7 +126,7 @@ local function next_round(self)
   return round, owners
 end
 
--- What receives the results of a round, on rank 0.
+-- Makes the receiver of a round's results, on rank 0.
 local function receiver(self, round, owners, more)
   local door = self.service.door
   local receive = results.receiver(owners, function()

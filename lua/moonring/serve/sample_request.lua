@@ -141,8 +141,8 @@ local function targets_of(value, length)
   return rows
 end
 
--- What a request asks about the prompt's tokens: `prompt_scores` of Queue:add (nil: nothing), and
--- whether the response has the prompt's log-probs.
+-- Reads which scores of prompt tokens a request wants. Returns `prompt_scores` of Queue:add (nil:
+-- none), and whether the response has the prompt's log-probs.
 local function scores_of(request, length)
   local wants = fields.get(request, "prompt_logprobs", "boolean", false)
   local top = whole(request, "topk_prompt_logprobs", 0, 0, MOST.top)

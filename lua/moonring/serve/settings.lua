@@ -36,8 +36,8 @@ local function check_keys(c)
   end
 end
 
--- A service cuts no text: cutoff_len is the length for which rope_scaling scales, and the default
--- of micro_batch_tokens.
+-- A service cuts no text: cutoff_len is the length for which rope_scaling scales. (It is also the
+-- default of micro_batch_tokens.)
 local function check_cutoff(c)
   if c.rope_scaling and not c.given.cutoff_len then
     errors.fail("rope_scaling: expected cutoff_len with it, the tokens of the longest text that ",

@@ -132,7 +132,7 @@ function Trained:load_moments(tensors, steps)
   self.steps = steps
 end
 
---- What state.json holds of the saved weights.
+--- The contents of state.json, which describe the saved weights.
 ---@param seq integer the last request that they contain
 ---@return moonring.serve.SavedState
 function Trained:saved_state(seq)
